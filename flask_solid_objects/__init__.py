@@ -1,0 +1,1 @@
+"""Durable virtual actors for Flask, kept in the SQL database that the app already has."""

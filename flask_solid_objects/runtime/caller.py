@@ -1,0 +1,208 @@
+"""The caller's side of a call: admit the message, run it when nobody else does, and wait for its outcome.
+
+A call needs no worker: a caller whose message waits claims the head of the actor like a worker does, and runs earlier
+messages until its own is terminal or its deadline has passed (protocol 4.6).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+
+from flask_solid_objects.errors import (
+    ActorDestroyed,
+    CallEnqueueTimeout,
+    CallUnresolved,
+    CommitUnknown,
+    DatabaseDeadlineExceeded,
+    LostActivation,
+)
+from flask_solid_objects.runtime.claiming import Claiming
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.ending import Ending
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.process import Keeper, Registration
+from flask_solid_objects.runtime.turn import Completed, NotActivated, TurnEnd, TurnRunner
+from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.store.completion import Claimant
+from flask_solid_objects.store.transaction import Transaction
+from flask_solid_objects.values import TERMINAL, Claim, Enqueued, MessageRecord, NewMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call ended with: the completion just committed by this caller, or the stored record."""
+
+    message_id: int
+    completed: Completed | None = None
+    record: MessageRecord | None = None
+
+
+class DeadlinePassed(Exception):  # noqa: N818 - a signal to the caller's runtime, which makes the CallTimeout
+    """The message is durable and has no outcome yet."""
+
+    def __init__(self, enqueued: Enqueued) -> None:
+        super().__init__()
+        self.enqueued = enqueued
+
+
+class ActivationRefused(Exception):  # noqa: N818 - a signal to the caller's runtime, which raises the cause
+    """The caller's own admit met an activation that fails; the message stays queued."""
+
+    def __init__(self, enqueued: Enqueued, error: BaseException) -> None:
+        super().__init__()
+        self.enqueued = enqueued
+        self.error = error
+
+
+class Caller:
+    """Runs calls of this process under its one registration of kind ``caller``."""
+
+    def __init__(
+        self, core: Core, wake_ups: WakeUps, keeper: Keeper, registration: Registration, claiming: Claiming, ending: Ending
+    ) -> None:
+        self._core, self._wake_ups, self._keeper, self._registration = core, wake_ups, keeper, registration
+        self._claiming, self._ending = claiming, ending
+        self._turns = TurnRunner(core)
+
+    def call(self, new: NewMessage, *, deadline: float, timeout: float) -> Answer:
+        """Admit a message and see to its outcome.
+
+        :raises CallEnqueueTimeout, MailboxFull, IdempotencyConflict: nothing is durable.
+        :raises DeadlinePassed, ActivationRefused, ActorDestroyed: it is, or was.
+        """
+        claimant = Claimant(
+            owner=self._registration.id, token=str(uuid.uuid4()), seconds=self._core.settings.lease_duration
+        )
+        enqueued = self._admit(new, claimant, deadline=deadline, timeout=timeout)
+        self._core.seams.checkpoints.reach("call.admitted", enqueued=enqueued)
+        if enqueued.claim is None:
+            if not enqueued.existing:
+                self._wake_ups.signal(instance_id=enqueued.instance_id, work=True)
+            return self.wait(enqueued, new, deadline=deadline)
+        if self._now() >= deadline:
+            # The waiter has left already: the message keeps its place and its attempts (protocol 4.9).
+            self._ending.hand_back(enqueued.claim)
+            raise DeadlinePassed(enqueued)
+        end = self._run(enqueued.claim)
+        if isinstance(end, Completed):
+            return Answer(enqueued.message_id, completed=end)
+        if isinstance(end, NotActivated):
+            raise ActivationRefused(enqueued, end.error)
+        return self.wait(enqueued, new, deadline=deadline)
+
+    def wait(self, enqueued: Enqueued, new: NewMessage, *, deadline: float) -> Answer:
+        """Wait as a stranger, claiming the head of the actor whenever it is free or its lease has expired."""
+        with self._wake_ups.watch_instance(enqueued.instance_id) as watch:
+            self._wake_ups.start()
+            while True:
+                record = self._read(enqueued, new, deadline)
+                if record.status in TERMINAL:
+                    return Answer(record.id, record=record)
+                if self._now() >= deadline:
+                    raise DeadlinePassed(enqueued)
+                if not self._help(enqueued, deadline):
+                    remaining = max(0.0, deadline - self._now())
+                    watch.wait(min(remaining, self._core.settings.sync_polling_interval))
+
+    def _admit(self, new: NewMessage, claimant: Claimant, *, deadline: float, timeout: float) -> Enqueued:
+        admission = self._core.store.admission
+        admitted: list[Enqueued] = []
+        repeated, request = False, new
+        while True:
+            try:
+                return self._core.database.transact(
+                    "admit",
+                    lambda tx: _noted(admitted, admission.admit(tx, request, claimant, repeated=repeated)),
+                    deadline=deadline,
+                )
+            except CommitUnknown as error:
+                announce("commit.unknown", act="admit", actor=new.key)
+                repeated = True
+                if admitted and admitted[-1].sequence > 1:
+                    # The incarnation existed before, so a repeat must not make another one (protocol 5.3).
+                    request = replace(new, instance_id=admitted[-1].instance_id)
+                if self._now() >= deadline:
+                    raise self._unresolved(new) from error
+            except DatabaseDeadlineExceeded as error:
+                if repeated:
+                    raise self._unresolved(new) from error
+                announce("call.enqueue_timeout", actor=new.key, operation=new.operation)
+                raise CallEnqueueTimeout(
+                    timeout=timeout,
+                    actor_type=new.key.actor_type,
+                    actor_id=new.key.actor_id,
+                    operation=new.operation,
+                ) from error
+
+    @staticmethod
+    def _unresolved(new: NewMessage) -> CallUnresolved:
+        return CallUnresolved(
+            request_id=new.request_id,
+            actor_type=new.key.actor_type,
+            actor_id=new.key.actor_id,
+            operation=new.operation,
+        )
+
+    def _run(self, claim: Claim) -> TurnEnd | None:
+        """Run one claimed message and commit its end; None when the stored outcome has to be read."""
+        with self._keeper.keep(claim.lease):
+            try:
+                end = self._turns.run(claim)
+            except BaseException:
+                self._ending.hand_back(claim)
+                raise
+            try:
+                ended = self._ending.end(claim, end, go_on=False, continues=False)
+            except ActorDestroyed:
+                raise
+            except (LostActivation, CommitUnknown, DatabaseDeadlineExceeded) as error:
+                announce("activation.lost", actor=claim.key, message_id=claim.message.id, error=type(error).__name__)
+                return None
+        if isinstance(end, Completed) and end.activation is not None:
+            self._turns.deactivate(end.activation, claim)
+        return end if ended.is_certain else None
+
+    def _help(self, enqueued: Enqueued, deadline: float) -> bool:
+        """Run the head of the actor if it may be claimed now; False when there is nothing to do but wait."""
+        if not self._core.database.read(lambda tx: self._can_claim(tx, enqueued.instance_id)):
+            return False
+        try:
+            claim = self._claiming.claim_of(enqueued.instance_id, self._registration.id, deadline=deadline)
+        except DatabaseDeadlineExceeded:
+            return False
+        if claim is None:
+            return False
+        self._run(claim)
+        return True
+
+    def _can_claim(self, tx: Transaction, instance_id: int) -> bool:
+        """Look without a lock, so that waiting costs no writes; the claim judges again under the lock."""
+        instance = self._core.store.instances.find_by_id(tx, instance_id)
+        if instance is None:
+            return False
+        if instance.owner is not None:
+            return instance.expires_at is not None and instance.expires_at <= tx.now()
+        return instance.ready_at is not None and instance.ready_at <= tx.now()
+
+    def _read(self, enqueued: Enqueued, new: NewMessage, deadline: float) -> MessageRecord:
+        """Read the message; also past the deadline, since a terminal message wins over the timeout."""
+        mailbox = self._core.store.mailbox
+        try:
+            limit = max(deadline, self._now() + 1.0)
+            record = self._core.database.read(lambda tx: mailbox.find(tx, enqueued.message_id), deadline=limit)
+        except DatabaseDeadlineExceeded as error:
+            raise DeadlinePassed(enqueued) from error
+        if record is None:
+            raise ActorDestroyed(new.key.actor_type, new.key.actor_id)
+        return record
+
+    def _now(self) -> float:
+        return self._core.seams.clock.monotonic()
+
+
+def _noted(admitted: list[Enqueued], enqueued: Enqueued) -> Enqueued:
+    """Remember what a unit did, for the case that its commit stays unknown."""
+    admitted.append(enqueued)
+    return enqueued
+

@@ -1,0 +1,43 @@
+"""What the parts of one runtime share: database, store, settings, registry, and what the application lends."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from flask_solid_objects.actors.registry import Registry
+from flask_solid_objects.runtime.policies import Policies
+from flask_solid_objects.seams import Seams
+from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.database import Database
+from flask_solid_objects.store.store import Store
+
+_T = TypeVar("_T")
+
+
+class RunActorCode(Protocol):
+    """Runs a function the way actor code has to run: a new context, and whatever the application lends to it."""
+
+    def __call__(self, function: Callable[[], _T], /) -> _T: ...
+
+
+def run_in_new_context(function: Callable[[], _T], /) -> _T:
+    """Run actor code without an application: nothing of the caller's context is visible (promise 4)."""
+    return contextvars.Context().run(function)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """The parts that everything in the runtime is built from; it holds no thread and no connection."""
+
+    database: Database
+    store: Store
+    settings: Settings
+    registry: Registry
+    policies: Policies = field(default_factory=Policies)
+    run_actor_code: RunActorCode = run_in_new_context
+    # Whether the caller's own session has uncommitted writes or row locks on this database.
+    has_uncommitted_work: Callable[[], bool] = bool
+    seams: Seams = field(default_factory=Seams)

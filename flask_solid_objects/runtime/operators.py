@@ -1,0 +1,204 @@
+"""What operators see and do: actors, dead letters, processes; every act is authorised, audited and recomputes hints."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from flask_solid_objects.actors.message import Message
+from flask_solid_objects.errors import UnknownDeadLetter, UnknownInstance
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.deregistration import Deregistration
+from flask_solid_objects.runtime.messages import Messages
+from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.store.administration import InstanceReport
+from flask_solid_objects.store.dead_letters import DeadLetter
+from flask_solid_objects.store.instances import Instance
+from flask_solid_objects.store.processes import Process
+from flask_solid_objects.store.transaction import Transaction
+from flask_solid_objects.values import Access, ActorKey, NewMessage
+
+_T = TypeVar("_T")
+PAGE = 50
+
+
+class Operators:
+    """Administration of one runtime; ``context`` goes to the administration policy."""
+
+    def __init__(self, core: Core, wake_ups: WakeUps, deregistration: Deregistration, messages: Messages) -> None:
+        self._core, self._wake_ups = core, wake_ups
+        self._deregistration, self._messages = deregistration, messages
+
+    # -- actors -------------------------------------------------------------------------------
+
+    def actors(
+        self, *, actor_type: str | None = None, after: int = 0, most: int = PAGE, context: object = None
+    ) -> list[InstanceReport]:
+        """One page of actors by id; pass the last id as ``after`` for the next."""
+        self._require("index", "actors", None, context)
+        administration = self._core.store.administration
+        return self._core.database.read(
+            lambda tx: administration.page(tx, actor_type=actor_type, after=after, most=most)
+        )
+
+    def actor(self, key: ActorKey, *, context: object = None) -> InstanceReport:
+        self._require("show", "actors", key, context)
+        report = self._core.database.read(lambda tx: self._core.store.administration.report(tx, key))
+        if report is None:
+            raise UnknownInstance(key.actor_type, key.actor_id)
+        return report
+
+    def pause(self, key: ActorKey, *, context: object = None) -> bool:
+        """Let the running turn finish and start no other; False when it was paused already."""
+        return self._act("pause", key, self._core.store.administration.pause, context)
+
+    def resume(self, key: ActorKey, *, context: object = None) -> bool:
+        return self._act("resume", key, self._core.store.administration.resume, context)
+
+    def retry_now(self, key: ActorKey, *, context: object = None) -> bool:
+        """End the back-off of a failing head, and the parking of a failing activation."""
+        return self._act("retry_now", key, self._core.store.administration.retry_now, context)
+
+    def skip(self, key: ActorKey, *, context: object = None) -> int | None:
+        """End the head without a result, even while it runs; its message id."""
+        return self._act("skip", key, self._core.store.administration.skip_head, context)
+
+    def fail(self, key: ActorKey, *, context: object = None) -> int | None:
+        """Move the head to the dead letters, even while it runs; its message id."""
+        return self._act("fail", key, self._core.store.administration.fail_head, context)
+
+    def destroy(self, key: ActorKey, *, context: object = None) -> bool:
+        self._require("destroy", "actors", key, context)
+        store = self._core.store
+
+        def destroy(tx: Transaction) -> int | None:
+            instance_id = store.instances.destroy(tx, key)
+            if instance_id is not None:
+                store.administration.audit(
+                    tx, action="actor.destroy", kind="actor", subject=_subject(key), operator=_operator(context)
+                )
+            return instance_id
+
+        instance_id = self._core.database.transact("administration", destroy)
+        if instance_id is not None:
+            self._wake_ups.signal(instance_id=instance_id, work=False)
+        return instance_id is not None
+
+    # -- dead letters -------------------------------------------------------------------------
+
+    def dead_letters(
+        self, *, actor_type: str | None = None, before: int | None = None, most: int = PAGE, context: object = None
+    ) -> list[DeadLetter]:
+        """The newest dead letters; pass the last id as ``before`` for the next page."""
+        self._require("inspect", "dead_letters", None, context)
+        dead = self._core.store.dead_letters
+        return self._core.database.read(
+            lambda tx: dead.page(tx, actor_type=actor_type, before=before, most=most)
+        )
+
+    def dead_letter(self, dead_letter_id: int, *, context: object = None) -> DeadLetter:
+        self._require("inspect", "dead_letters", None, context)
+        found = self._core.database.read(lambda tx: self._core.store.dead_letters.find(tx, dead_letter_id))
+        if found is None:
+            raise UnknownDeadLetter(dead_letter_id)
+        return found
+
+    def retry_dead_letter(self, dead_letter_id: int, *, context: object = None) -> Message[Any]:
+        """Send a copy of the message at the end of its mailbox; pressing twice gives the same message.
+
+        :raises MailboxFull: the dead letter stays as it is.
+        """
+        self._require("retry", "dead_letters", None, context)
+        store = self._core.store
+
+        def retry(tx: Transaction) -> int:
+            letter = store.dead_letters.find(tx, dead_letter_id)
+            if letter is None:
+                raise UnknownDeadLetter(dead_letter_id)
+            original = store.mailbox.find(tx, letter.message_id)
+            assert original is not None, "a dead letter goes with its message"
+            new = NewMessage(
+                key=letter.key,
+                operation=letter.operation,
+                delivery_mode=original.delivery_mode,
+                arguments=letter.arguments,
+                request_id=str(uuid.uuid4()),
+                max_attempts=self._core.settings.max_attempts,
+                idempotency_key=f"dead-letter:{dead_letter_id}",
+                caused_by=letter.message_id,
+                instance_id=letter.instance_id,
+            )
+            enqueued = store.admission.admit(tx, new, None)
+            store.dead_letters.link(tx, dead_letter_id, enqueued.message_id)
+            store.administration.audit(
+                tx,
+                action="dead_letter.retry",
+                kind="message",
+                subject=str(dead_letter_id),
+                operator=_operator(context),
+            )
+            return enqueued.message_id
+
+        message_id = self._core.database.transact("administration", retry)
+        record = self._core.database.read(lambda tx: store.mailbox.find(tx, message_id))
+        if record is None:
+            raise UnknownDeadLetter(dead_letter_id)
+        self._wake_ups.signal(instance_id=record.instance_id, work=True)
+        return self._messages.reference(record)
+
+    # -- processes ----------------------------------------------------------------------------
+
+    def processes(self, *, context: object = None) -> list[Process]:
+        """Everything that is registered and has not stopped."""
+        self._require("inspect", "processes", None, context)
+        threshold, processes = self._core.settings.process_alive_threshold, self._core.store.processes
+        return self._core.database.read(lambda tx: processes.running(tx, threshold))
+
+    def clean_up(self, *, context: object = None) -> int:
+        """Free what dead processes held; how many processes there were."""
+        self._require("cleanup", "processes", None, context)
+        cleaned = self._deregistration.clean_up_dead()
+        self._wake_ups.signal(instance_id=None, work=True)
+        return cleaned
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _act(
+        self, name: str, key: ActorKey, act: Callable[[Transaction, Instance], _T], context: object
+    ) -> _T:
+        self._require(name, "actors", key, context)
+        store = self._core.store
+
+        def under_lock(tx: Transaction) -> tuple[int, _T]:
+            instance = store.instances.lock(tx, key)
+            if instance is None:
+                raise UnknownInstance(key.actor_type, key.actor_id)
+            store.administration.audit(
+                tx, action=f"actor.{name}", kind="actor", subject=_subject(key), operator=_operator(context)
+            )
+            return instance.id, act(tx, instance)
+
+        instance_id, result = self._core.database.transact("administration", under_lock)
+        self._wake_ups.signal(instance_id=instance_id, work=True)
+        return result
+
+    def _require(self, action: str, resource: str, key: ActorKey | None, context: object) -> None:
+        access = Access(
+            action=action,
+            actor_type=key.actor_type if key else None,
+            actor_id=key.actor_id if key else None,
+            resource=resource,
+            resource_id=_subject(key) if key else None,
+            context=context,
+        )
+        self._core.policies.require("administration", access)
+
+
+def _subject(key: ActorKey) -> str:
+    """The audit subject: type and id, cut to the column's length."""
+    return f"{key.actor_type}/{key.actor_id}"[:191]
+
+
+def _operator(context: object) -> str | None:
+    return None if context is None else str(context)[:255]

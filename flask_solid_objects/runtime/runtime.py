@@ -1,0 +1,177 @@
+"""The runtime of one application: it builds the parts, makes them anew in each forked process, and closes them.
+
+Making a runtime opens no connection and starts no thread; the first verb that needs one does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flask_solid_objects.actors.definition import OperationDefinition, Target
+from flask_solid_objects.actors.message import Message
+from flask_solid_objects.runtime.caller import Caller
+from flask_solid_objects.runtime.claiming import Claiming
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.deregistration import Deregistration
+from flask_solid_objects.runtime.ending import Ending
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.maintenance import Maintenance
+from flask_solid_objects.runtime.messages import Messages
+from flask_solid_objects.runtime.operators import Operators
+from flask_solid_objects.runtime.process import Keeper, Registration
+from flask_solid_objects.runtime.role import Role
+from flask_solid_objects.runtime.sending import Sending
+from flask_solid_objects.runtime.supervisor import Supervisor
+from flask_solid_objects.runtime.verbs import Verbs
+from flask_solid_objects.runtime.wakeup_selection import select_wake_ups
+from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.runtime.worker import Worker
+from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.sessions import SessionOutbox
+from flask_solid_objects.values import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """The parts that belong to one operating-system process: threads, claims, a registration."""
+
+    pid: int
+    wake_ups: WakeUps
+    keeper: Keeper
+    registration: Registration
+    claiming: Claiming
+    ending: Ending
+    deregistration: Deregistration
+    verbs: Verbs
+
+
+class Runtime:
+    """The durable actors of one application; references, commands and roles all work through it."""
+
+    def __init__(self, core: Core, outbox: SessionOutbox) -> None:
+        self.core = core
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+        self._closed = False
+
+    @property
+    def settings(self) -> Settings:
+        return self.core.settings
+
+    @property
+    def messages(self) -> Messages:
+        """Look-ups of messages by request id."""
+        return self._here().verbs.messages
+
+    @property
+    def operators(self) -> Operators:
+        """Reads and acts of operators."""
+        here = self._here()
+        return Operators(self.core, here.wake_ups, here.deregistration, here.verbs.messages)
+
+    @property
+    def wake_ups(self) -> WakeUps:
+        return self._here().wake_ups
+
+    # -- verbs of references ------------------------------------------------------------------
+
+    def call(self, target: Target, operation: OperationDefinition, arguments: str, options: Options) -> Any:
+        return self._here().verbs.call(target, operation, arguments, options)
+
+    def send(
+        self, target: Target, operation: OperationDefinition, arguments: str, options: Options
+    ) -> Message[Any]:
+        return self._here().verbs.send(target, operation, arguments, options)
+
+    def snapshot(self, target: Target, options: Options) -> Any:
+        return self._here().verbs.snapshot(target, options)
+
+    def destroy(self, target: Target, options: Options) -> bool:
+        return self._here().verbs.destroy(target, options)
+
+    def find_message(self, target: Target, idempotency_key: str, options: Options) -> Message[Any] | None:
+        return self._here().verbs.find_message(target, idempotency_key, options)
+
+    # -- roles --------------------------------------------------------------------------------
+
+    def worker(self) -> Worker:
+        """A worker that shares this process's keeper and wake-ups; run it in a thread, or pass by pass."""
+        here = self._here()
+        return Worker(self.core, here.wake_ups, here.keeper, here.claiming, here.ending)
+
+    def maintenance(self) -> Maintenance:
+        here = self._here()
+        return Maintenance(self.core, here.wake_ups, here.keeper, here.claiming, here.deregistration)
+
+    def supervisor(self, *, workers: int, maintenance: int = 1) -> Supervisor:
+        """Roles for ``flask solid work``.
+
+        :raises InvalidSettings: for an in-memory database, which no other process shares.
+        """
+        self.core.refuse_memory()
+        factories: list[Callable[[], Role]] = [self.worker] * workers + [self.maintenance] * maintenance
+        here = self._here()
+        here.wake_ups.start()
+        return Supervisor(self.core, factories, here.deregistration)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop the threads of this process, deregister its caller, close its connections; may be called twice."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None or process.pid != os.getpid():
+            return
+        process.wake_ups.stop()
+        process.keeper.stop()
+        process_id = process.registration.forget()
+        try:
+            if process_id is not None:
+                process.deregistration.deregister(process_id, crashed=False)
+        except Exception as error:
+            # The row goes stale and is cleaned up by maintenance; closing must go on.
+            announce("process.heartbeat_failed", role="caller", error=type(error).__name__)
+        self.core.database.dispose()
+
+    def _here(self) -> _Process:
+        process = self._process
+        if process is not None and process.pid == os.getpid():
+            return process
+        with self._lock:
+            if self._process is None or self._process.pid != os.getpid():
+                self._process = self._build()
+            return self._process
+
+    def _build(self) -> _Process:
+        core = self.core
+        wake_ups = select_wake_ups(core)
+        keeper, registration = Keeper(core), Registration(core, "caller")
+        claiming, ending = Claiming(core), Ending(core, wake_ups)
+        keeper.register_lazily(registration)
+        caller = Caller(core, wake_ups, keeper, registration, claiming, ending)
+        sending = Sending(core, wake_ups, self._outbox)
+        atexit.register(_close, weakref.ref(self))
+        return _Process(
+            pid=os.getpid(),
+            wake_ups=wake_ups,
+            keeper=keeper,
+            registration=registration,
+            claiming=claiming,
+            ending=ending,
+            deregistration=Deregistration(core),
+            verbs=Verbs(core, caller, sending, wake_ups),
+        )
+
+
+def _close(runtime: weakref.ref[Runtime]) -> None:
+    """Mark the caller stopped when the interpreter ends; a runtime that is gone has nothing to close."""
+    living = runtime()
+    if living is not None:
+        living.close()

@@ -1,0 +1,262 @@
+"""The runtime's own engine and its units of work: begin, repeat after a conflict, commit or say that it is unknown.
+
+The app's pool is never shared: sixteen request threads that each hold an open read session would exhaust it, and
+hooks of the app would reach our transactions. The engine is made lazily and anew in every forked process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, event, exc
+
+from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, SchemaMissing, SolidObjectsError
+from flask_solid_objects.seams import Seams
+from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.dialects import Dialect, Fault, dialect_for
+from flask_solid_objects.store.transaction import Transaction
+
+_T = TypeVar("_T")
+_log = logging.getLogger("flask_solid_objects.database")
+
+# How long a unit that no caller waits for keeps trying before its role backs off.
+BACKGROUND_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _PerProcess:
+    """What must not be inherited by a forked process: connections and locks."""
+
+    pid: int = field(default_factory=os.getpid)
+    engine: Engine | None = None
+    checked: bool = False
+    making: threading.Lock = field(default_factory=threading.Lock)
+    writer: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Database:
+    """One database as the runtime sees it.
+
+    :param url: of the app's bind; ``connect_args`` and ``engine_options`` are those of that bind.
+    :param shared_engine: for an in-memory SQLite database, whose single connection has to be the app's.
+    """
+
+    def __init__(
+        self,
+        url: str | sqlalchemy.URL,
+        *,
+        settings: Settings,
+        connect_args: Mapping[str, Any] | None = None,
+        engine_options: Mapping[str, Any] | None = None,
+        shared_engine: Callable[[], Engine] | None = None,
+        seams: Seams | None = None,
+    ) -> None:
+        self.url = sqlalchemy.make_url(url)
+        self.dialect: Dialect = dialect_for(self.url)
+        self.connect_args = dict(connect_args or {})
+        self.seams = seams or Seams()
+        self._settings = settings
+        self._options = dict(engine_options or {})
+        self._shared_engine = shared_engine
+        self._local = _PerProcess()
+
+    @property
+    def is_memory(self) -> bool:
+        """True for a database that lives in one connection, which no second process can see."""
+        name = self.url.database or ""
+        return self.dialect.single_writer and (
+            name in ("", ":memory:") or "mode=memory" in str(self.url) or name.startswith("file::memory:")
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of this process; making it opens no connection."""
+        local = self._process()
+        if local.engine is None:
+            with local.making:
+                if local.engine is None:
+                    local.engine = self._make_engine()
+        return local.engine
+
+    def dispose(self) -> None:
+        """Close all idle connections; the next use opens new ones."""
+        local = self._process()
+        if local.engine is not None and self._shared_engine is None:
+            local.engine.dispose()
+
+    def transact(self, name: str, work: Callable[[Transaction], _T], *, deadline: float | None = None) -> _T:
+        """Run ``work`` in one write transaction and commit it; repeat the whole after a conflict.
+
+        :param name: of the unit, for checkpoints (``<name>.committing`` and ``<name>.committed``).
+        :param deadline: on the monotonic clock of this process; without one, 30 seconds from now.
+        :raises DatabaseDeadlineExceeded: nothing was written.
+        :raises CommitUnknown: the connection broke at COMMIT; the caller resolves it (protocol 5.3).
+        """
+        clock = self.seams.clock
+        limit = clock.monotonic() + BACKGROUND_SECONDS if deadline is None else deadline
+        repetition = 0
+        while True:
+            try:
+                with self._unit(name, limit) as transaction:
+                    result = work(transaction)
+                return result
+            except _Repeat as repeat:
+                cause = repeat.cause
+            pause = clock.jitter(min(0.001 * 2.0**repetition, 0.1))
+            if clock.monotonic() + pause >= limit:
+                raise DatabaseDeadlineExceeded(f"{name}: {type(cause).__name__} until the deadline.") from cause
+            clock.pause(pause)
+            repetition += 1
+
+    def read(self, work: Callable[[Transaction], _T], *, deadline: float | None = None) -> _T:
+        """Run a few plain reads on one connection; repeat them when the connection turns out to be dead."""
+        return self.transact("read", work, deadline=deadline) if self.is_memory else self._read(work, deadline)
+
+    def _read(self, work: Callable[[Transaction], _T], deadline: float | None) -> _T:
+        clock = self.seams.clock
+        limit = clock.monotonic() + BACKGROUND_SECONDS if deadline is None else deadline
+        while True:
+            try:
+                with self._connection() as connection, self._translated(connection), _cursor(connection) as cursor:
+                    return work(Transaction(cursor, self.dialect, self.seams.checkpoints))
+            except _Repeat as repeat:
+                cause = repeat.cause
+            if clock.monotonic() >= limit:
+                raise DatabaseDeadlineExceeded(f"read: {type(cause).__name__} until the deadline.") from cause
+            clock.pause(clock.jitter(0.005))
+
+    @contextmanager
+    def _unit(self, name: str, limit: float) -> Iterator[Transaction]:
+        checkpoints = self.seams.checkpoints
+        with self._write_turn(limit), self._connection() as connection, self._translated(connection):
+            remaining = max(1, int((limit - self.seams.clock.monotonic()) * 1000))
+            with _cursor(connection) as cursor:
+                self.dialect.begin(cursor, remaining)
+                yield Transaction(cursor, self.dialect, checkpoints)
+            checkpoints.reach(f"{name}.committing")
+            self._commit(name, connection)
+        checkpoints.reach(f"{name}.committed")
+
+    def _commit(self, name: str, connection: Connection) -> None:
+        """Commit; an error leaves open whether it was done, unless the server says that it was not."""
+        try:
+            connection.commit()
+            self.seams.checkpoints.reach(f"{name}.acknowledging")
+        except Exception as error:
+            driver_error = getattr(error, "orig", None) or error
+            if self.dialect.is_definite_at_commit(driver_error):
+                raise
+            connection.invalidate()
+            raise CommitUnknown(f"{name}: {type(driver_error).__name__} at COMMIT") from error
+
+    @contextmanager
+    def _write_turn(self, limit: float) -> Iterator[None]:
+        """Queue the writers of one process where the database has only one; SQLite's own queue is unfair."""
+        if not self.dialect.single_writer:
+            yield
+            return
+        writer = self._process().writer
+        if not writer.acquire(timeout=max(0.0, limit - self.seams.clock.monotonic())):
+            raise _Repeat(TimeoutError("another thread of this process writes"))
+        try:
+            yield
+        finally:
+            writer.release()
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            connection = self.engine.connect()
+        except (exc.OperationalError, exc.TimeoutError, exc.InterfaceError) as error:
+            raise _Repeat(getattr(error, "orig", None) or error) from error
+        try:
+            if not self._process().checked:
+                self._check_server(connection)
+            connection.begin()
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _translated(self, connection: Connection) -> Iterator[None]:
+        """Turn driver errors into ours at this border, with the original as the cause."""
+        try:
+            yield
+        except (SolidObjectsError, _Repeat):
+            raise
+        except Exception as error:
+            driver_error = getattr(error, "orig", None) or error
+            fault = self._fault(driver_error)
+            if fault is Fault.DISCONNECTED:
+                connection.invalidate()
+                self.dispose()
+            if fault in (Fault.CONFLICT, Fault.DISCONNECTED, Fault.DUPLICATE):
+                raise _Repeat(driver_error) from error
+            if fault is Fault.MISSING_TABLE:
+                raise SchemaMissing(f"A table is missing in {self.url.render_as_string(hide_password=True)}") from error
+            raise
+
+    def _fault(self, error: BaseException) -> Fault:
+        return Fault.DISCONNECTED if isinstance(error, ConnectionError) else self.dialect.classify(error)
+
+    def _process(self) -> _PerProcess:
+        if self._local.pid != os.getpid():
+            # A forked child: the parent's connections must not even be closed here.
+            inherited = self._local.engine
+            self._local = _PerProcess()
+            if inherited is not None and self._shared_engine is None:
+                inherited.dispose(close=False)
+        return self._local
+
+    def _make_engine(self) -> Engine:
+        if self._shared_engine is not None:
+            return self._shared_engine()
+        options: dict[str, Any] = {
+            "pool_size": self._settings.pool_size,
+            "max_overflow": self._settings.max_overflow,
+            "pool_timeout": 10,
+        } | self._options
+        engine = sqlalchemy.create_engine(self.url, connect_args=self.connect_args, **options)
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: Any) -> None:
+            self.dialect.prepare_connection(connection)
+
+        return engine
+
+    def _check_server(self, connection: Connection) -> None:
+        self.dialect.check_server(self.engine, connection.dialect.server_version_info or ())
+        if self.is_memory:
+            # The app's own connection: our cascades depend on it, and it cannot be set inside a transaction.
+            connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+            connection.rollback()
+        elif self.dialect.single_writer:
+            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+            connection.rollback()
+            if mode != "wal":
+                _log.warning("SQLite is in journal mode %s: readers block writers. Run `flask solid upgrade` once.", mode)
+        self._process().checked = True
+
+
+class _Repeat(Exception):  # noqa: N818 - a signal between two methods, never seen outside
+    """The unit was rolled back and may run again."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@contextmanager
+def _cursor(connection: Connection) -> Iterator[Any]:
+    cursor = connection.connection.cursor()
+    try:
+        yield cursor
+    finally:
+        cursor.close()

@@ -1,0 +1,42 @@
+"""All store modules of one schema on one dialect, built once: their statements are compiled here and never again."""
+
+from __future__ import annotations
+
+from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.administration import Administration
+from flask_solid_objects.store.admission import Admission
+from flask_solid_objects.store.candidates import Candidates
+from flask_solid_objects.store.dead_letters import DeadLetters
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.heads import Heads
+from flask_solid_objects.store.instances import Instances
+from flask_solid_objects.store.leases import Leases
+from flask_solid_objects.store.mailbox import Mailbox
+from flask_solid_objects.store.processes import Processes
+from flask_solid_objects.store.tables import Tables
+from flask_solid_objects.store.turns import Turns
+from flask_solid_objects.store.writable_cte import WritableCte
+
+
+class Store:
+    """The acts of the store by subject; each takes an open transaction and neither begins nor commits one."""
+
+    def __init__(self, tables: Tables, dialect: Dialect, settings: Settings) -> None:
+        single = WritableCte(tables, dialect) if dialect.has_writable_cte else None
+        self.tables = tables
+        self.instances = Instances(tables, dialect)
+        self.mailbox = Mailbox(tables, dialect)
+        self.heads = Heads(tables, dialect)
+        self.dead_letters = DeadLetters(tables, dialect)
+        self.processes = Processes(tables, dialect)
+        self.leases = Leases(tables, dialect, self.instances, self.mailbox, self.heads, self.dead_letters)
+        self.candidates = Candidates(tables, dialect, self.instances)
+        self.admission = Admission(
+            self.instances, self.mailbox, self.leases, single, mailbox_limit=settings.max_mailbox_length
+        )
+        self.turns = Turns(
+            tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters, single
+        )
+        self.administration = Administration(
+            tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters
+        )

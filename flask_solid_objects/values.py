@@ -1,0 +1,241 @@
+"""What crosses layers: frozen values without behaviour, and the one ContextVar, the current turn.
+
+Times are aware datetimes in UTC; JSON that was not decoded yet is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.orm import Session, scoped_session
+
+    AnySession: TypeAlias = Session | scoped_session[Any] | Connection
+else:
+    AnySession: TypeAlias = object
+
+DeliveryMode: TypeAlias = Literal["async", "sync", "internal"]
+OperationKind: TypeAlias = Literal["operation", "query", "read"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorKey:
+    """The identity of an actor: the stable name of its class and the application's id."""
+
+    actor_type: str
+    actor_id: str
+
+    def __str__(self) -> str:
+        return f"{self.actor_type} {self.actor_id!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentTurn:
+    """What runs in this context is actor code: of whom, and in which operation or hook."""
+
+    key: ActorKey
+    operation: str
+
+
+current_turn: ContextVar[CurrentTurn | None] = ContextVar("flask_solid_objects_current_turn", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Delivery options as given to ``.using(...)``; None is "not given"."""
+
+    timeout: float | None = None
+    delay: float | None = None
+    at: datetime | None = None
+    idempotency_key: str | None = None
+    context: object = None
+    session: AnySession | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a policy is asked about; ``arguments`` are the stored JSON, never live objects."""
+
+    action: str
+    actor_type: str | None = None
+    actor_id: str | None = None
+    operation: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    resource: str | None = None
+    resource_id: str | None = None
+    context: object = None
+
+
+Policy: TypeAlias = Callable[[Access], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message that is to be stored: checked, encoded, not yet numbered."""
+
+    key: ActorKey
+    operation: str
+    delivery_mode: DeliveryMode
+    arguments: str
+    request_id: str
+    max_attempts: int
+    state_version: int = 1
+    idempotency_key: str | None = None
+    delay: float | None = None
+    at: datetime | None = None
+    caused_by: int | None = None
+    instance_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to run turns of one incarnation; owner, token and generation are the fence."""
+
+    instance_id: int
+    owner: str
+    token: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """One durable row of a mailbox, as a turn needs it."""
+
+    id: int
+    instance_id: int
+    operation: str
+    delivery_mode: str
+    arguments: str
+    sequence: int
+    attempt: int
+    max_attempts: int
+    request_id: str
+    idempotency_key: str | None
+    enqueued_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceState:
+    """The durable part of an incarnation that a turn reads and its commit replaces."""
+
+    text: str
+    version: int
+    revision: int
+    remembered_keys: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A message that this process may run now, under a lease; ``now`` is database time of the claim."""
+
+    key: ActorKey
+    lease: Lease
+    message: StoredMessage
+    state: InstanceState
+    now: datetime
+    parked_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """What enqueueing gave: the message's place, and the claim when the caller may run it at once."""
+
+    message_id: int
+    instance_id: int
+    sequence: int
+    request_id: str
+    existing: bool = False
+    claim: Claim | None = None
+
+
+class MessageStatus(StrEnum):
+    """Where a message is; every message is in exactly one."""
+
+    UNSENT = "unsent"
+    READY = "ready"
+    CLAIMED = "claimed"
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    SKIPPED = "skipped"
+    DEAD = "dead"
+
+
+TERMINAL = frozenset({MessageStatus.COMPLETED, MessageStatus.REJECTED, MessageStatus.SKIPPED, MessageStatus.DEAD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """A message as it is stored now, with its outcome when it has one; JSON is text."""
+
+    id: int
+    instance_id: int
+    key: ActorKey
+    operation: str
+    delivery_mode: DeliveryMode
+    arguments: str
+    sequence: int
+    request_id: str
+    idempotency_key: str | None
+    status: MessageStatus
+    attempts: int
+    max_attempts: int
+    result: str | None
+    error: str | None
+    rejection: str | None
+    enqueued_at: datetime
+    available_at: datetime
+    completed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a message stands or ended; reading it never raises for a rejected or dead message."""
+
+    status: MessageStatus
+    result: Any
+    error: Mapping[str, Any] | None
+    rejection: Mapping[str, Any] | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageContext:
+    """What a handler may know about the message it runs, as ``self.context``.
+
+    ``now`` is the database's time of the claim. ``due_at`` and ``missed`` belong to reminders.
+    """
+
+    message_id: int
+    request_id: str
+    sequence: int
+    attempt: int
+    enqueued_at: datetime
+    idempotency_key: str | None
+    now: datetime
+    due_at: datetime | None = None
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One broken invariant: its number in the protocol, what it says, and the row that breaks it."""
+
+    invariant: str
+    statement: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUpCapability:
+    """How this process learns of work: the adapter, its reach, its floor in milliseconds, and why it was chosen."""
+
+    adapter: str
+    crosses_processes: bool
+    floor_ms: float
+    reason: str
