@@ -59,10 +59,12 @@ class StatementCounter:
         self._lock = threading.Lock()
         self._measurements: list[Measurement] = []
         event.listen(engine, "checkout", self._attach)
+        event.listen(engine, "checkin", self._returned)
 
     def close(self) -> None:
         """Count no more connections; those that are counted already go on into nothing."""
         event.remove(self._engine, "checkout", self._attach)
+        event.remove(self._engine, "checkin", self._returned)
 
     @contextmanager
     def measure(self) -> Iterator[Measurement]:
@@ -78,13 +80,19 @@ class StatementCounter:
                 self._measurements = [other for other in self._measurements if other is not measurement]
 
     def _attach(self, connection: Any, record: Any, _proxy: object) -> None:
-        # A record gets a new driver connection after an invalidation, and more than one counter may be there.
-        if record.info.get((_KEY, id(self))) is connection:
-            return
-        record.info[_KEY, id(self)] = connection
-        _instrument(connection, self._saw)
+        watched = record.info.get(_KEY)
+        # The record gets a new driver connection after an invalidation.
+        if watched is None or watched.connection is not connection:
+            watched = record.info[_KEY] = _Watched(connection)
+            _instrument(connection, watched.saw)
+        if self not in watched.counters:
+            watched.counters.append(self)
 
-    def _saw(self, connection: int, statement: str) -> None:
+    def _returned(self, connection: Any, _record: object) -> None:
+        # SQLite reads without BEGIN, so nothing else tells that a read is over.
+        self.saw(id(connection), "ROLLBACK")
+
+    def saw(self, connection: int, statement: str) -> None:
         with self._lock:
             measurements = list(self._measurements)
             kind = " ".join(statement.split()).removesuffix(";").upper()
@@ -95,15 +103,30 @@ class StatementCounter:
                     measurement.end(connection, "ROLLBACK" if kind.startswith("ROLLBACK") else "COMMIT")
 
 
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """One driver connection and who counts on it: SQLite has room for one observer only."""
+
+    connection: Any
+    counters: list[StatementCounter] = field(default_factory=list)
+
+    def _returned(self, connection: Any, _record: object) -> None:
+        # SQLite reads without BEGIN, so nothing else tells that a read is over.
+        self.saw(id(connection), "ROLLBACK")
+
+    def saw(self, connection: int, statement: str) -> None:
+        for counter in self.counters:
+            counter.saw(connection, statement)
+
+
 def _instrument(connection: Any, saw: Callable[[int, str], None]) -> None:
     """Watch one driver connection; each driver offers another place to look."""
     if isinstance(connection, sqlite3.Connection):
         _watch_sqlite(connection, saw)
         return
     if hasattr(connection, "cursor_factory"):
-        connection.cursor_factory = _watching(
-            connection.cursor_factory, ("execute", "executemany", "stream", "copy"), saw
-        )
+        names = ("execute", "executemany", "stream", "copy")
+        connection.cursor_factory = _watching(connection.cursor_factory, names, saw)
     elif hasattr(connection, "cursorclass"):
         # Its executemany is made of executes.
         connection.cursorclass = _watching(connection.cursorclass, ("execute",), saw)
@@ -131,7 +154,7 @@ def _watching(base: type[Any], names: tuple[str, ...], saw: Callable[[int, str],
         original = getattr(base, name)
 
         def method(self: Any, query: Any, *args: Any, **options: Any) -> Any:
-            text = query if isinstance(query, str) else str(getattr(query, "as_string", query.__str__)())
+            text = query if isinstance(query, str) else str(query)
             if name == "executemany":
                 args = (list(args[0]), *args[1:])
             for _ in range(len(args[0]) if name == "executemany" else 1):

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from flask.globals import app_ctx, has_app_context
+from flask import has_app_context
+from flask.globals import app_ctx
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
@@ -69,7 +70,7 @@ def pool_watch() -> Iterator[PoolWatch]:
 
 @pytest.fixture(autouse=True)
 def no_leaks(request: pytest.FixtureRequest, pool_watch: PoolWatch) -> Iterator[None]:
-    """Fail a test that leaves something behind. Opt out of the check for idle connections with ``keeps_connections``."""
+    """Fail a test that leaves something behind; the mark ``keeps_connections`` allows idle connections."""
     threads, out = set(threading.enumerate()), pool_watch.out()
     yield
     leaks = _contexts()
@@ -93,7 +94,7 @@ def _contexts() -> list[str]:
     found = []
     while has_app_context():
         found.append(f"application context of {app_ctx.app.name}")
-        app_ctx._get_current_object().pop()
+        app_ctx.pop()
     if current_turn.get() is not None:
         found.append(f"current turn {current_turn.get()}")
         current_turn.set(None)

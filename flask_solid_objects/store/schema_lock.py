@@ -45,7 +45,7 @@ def _postgresql(connection: Connection, prefix: str) -> Iterator[None]:
     # The look at the catalogue must be newer than the wait, and the engine's own level may be AUTOCOMMIT.
     connection.execution_options(isolation_level="READ COMMITTED")
     with connection.begin():
-        connection.execute(select(func.set_config("lock_timeout", f"{_WAIT_SECONDS}s", True)))  # noqa: FBT003
+        connection.execute(select(func.set_config("lock_timeout", f"{_WAIT_SECONDS}s", True)))
         try:
             # Of the transaction and not of the session, which a transaction pooler may give to others.
             connection.execute(select(func.pg_advisory_xact_lock(_number(prefix))))

@@ -133,7 +133,7 @@ def _instances_table(metadata: MetaData, names: Names, processes: Table) -> Tabl
         c.timestamp("last_used_at", nullable=True),
         c.timestamp("last_claimed_at", nullable=True),
         c.bigint("grouped_until", nullable=True),
-        # Hints for finding work: early at worst, never late.
+        # Where to look for work; a time here may be too early, which costs one look.
         c.timestamp("touched_at", nullable=True),
         c.timestamp("ready_at", nullable=True),
         c.flag("has_backlog"),

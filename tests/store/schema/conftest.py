@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,31 +12,38 @@ import sqlalchemy
 from sqlalchemy import URL, Engine, event
 
 from flask_solid_objects.store.dialects import dialect_for
-
-SERVERS = {
-    "postgresql": os.environ.get("SOLID_TEST_POSTGRESQL_URL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"),
-    "mysql": os.environ.get("SOLID_TEST_MYSQL_URL", "mysql+pymysql://root@127.0.0.1:3306/test"),
-}
+from tests.databases import Available, find_available
 
 MakeURL = Callable[[], URL]
 MakeEngine = Callable[[], Engine]
 
 
+@pytest.fixture(scope="session")
+def available() -> Available:
+    return find_available()
+
+
 @pytest.fixture(params=["sqlite", "postgresql", "mysql", "mariadb"])
-def make_url(request: pytest.FixtureRequest, tmp_path: Path) -> MakeURL:
+def make_url(request: pytest.FixtureRequest, tmp_path: Path, available: Available) -> Iterator[MakeURL]:
     """Make URLs of new databases; mysql and mariadb are one server, by both names that SQLAlchemy has for it."""
     name: str = request.param
+    server = available.servers.get("mysql" if name == "mariadb" else name)
+    if name != "sqlite" and server is None:
+        pytest.skip(f"no {name}")
+    made: list[str] = []
 
     def make() -> URL:
         database = f"solid_schema_{uuid.uuid4().hex[:12]}"
-        if name == "sqlite":
-            return sqlalchemy.make_url(f"sqlite:///{tmp_path / database}.db")
-        server = sqlalchemy.make_url(SERVERS["postgresql" if name == "postgresql" else "mysql"])
+        if server is None:
+            return URL.create("sqlite", database=str(tmp_path / f"{database}.db"))
         _on_server(server, f"CREATE DATABASE {database}")
-        request.addfinalizer(lambda: _on_server(server, f"DROP DATABASE {database}"))
+        made.append(database)
         return server.set(database=database, drivername=server.drivername.replace("mysql+", f"{name}+"))
 
-    return make
+    yield make
+    if server is not None:
+        for database in made:
+            _on_server(server, f"DROP DATABASE {database}")
 
 
 @pytest.fixture
@@ -70,14 +76,8 @@ def engine(make_engine: MakeEngine) -> Engine:
     return make_engine()
 
 
-def _on_server(server: sqlalchemy.URL, statement: str) -> None:
+def _on_server(server: URL, statement: str) -> None:
     admin = sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT")
-    try:
-        with admin.connect() as connection:
-            connection.exec_driver_sql(statement)
-    except sqlalchemy.exc.OperationalError:
-        if "CI" in os.environ:
-            raise
-        pytest.skip(f"{server.get_backend_name()} cannot be reached")
-    finally:
-        admin.dispose()
+    with admin.connect() as connection:
+        connection.exec_driver_sql(statement)
+    admin.dispose()

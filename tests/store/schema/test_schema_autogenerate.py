@@ -47,7 +47,14 @@ class Host:
         self.db.Table("note", self.db.Column("id", self.db.Integer, primary_key=True))
         build_tables(self.db.metadatas[bind])
         # Stricter than the default, which does not look at defaults.
-        Migrate(self.app, self.db, directory=str(self.folder), compare_server_default=True)
+        Migrate(
+            self.app,
+            self.db,
+            directory=str(self.folder),
+            compare_server_default=True,
+            # Its own would outlive `migrate` on this app and leave `check` without an answer.
+            process_revision_directives=lambda *_: None,
+        )
 
     @property
     def engine(self) -> Engine:
@@ -108,6 +115,16 @@ def test_no_difference_after_the_applications_migration(
     upgrade(host.engine)
 
     assert not host.has_difference()
+
+
+@BINDS
+def test_the_applications_migration_can_be_undone(make_host: Callable[[str | None], Host], bind: str | None) -> None:
+    """What `flask db migrate` has written also runs backwards."""
+    host = make_host(bind)
+    if host.engine.dialect.name in ("mysql", "mariadb"):
+        pytest.skip("Alembic drops indexes before their tables, which no foreign key there allows")
+    flask_migrate.migrate(message="first")
+    flask_migrate.upgrade()
 
     flask_migrate.downgrade()
 

@@ -1,0 +1,135 @@
+"""Arguments and results of an operation: bound to its signature, checked by encoding and typed decoding.
+
+Arguments are stored by name, only those that were given; defaults apply when the turn runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from flask_solid_objects import payload
+from flask_solid_objects.actors.annotations import problem_of_type
+from flask_solid_objects.errors import InvalidArguments, InvalidPayload, PayloadTooLarge
+
+_REFUSED = {
+    inspect.Parameter.VAR_POSITIONAL: "*{name} is not possible: messages store their arguments by name",
+    inspect.Parameter.VAR_KEYWORD: "**{name} is not possible: messages store the arguments that are declared",
+    inspect.Parameter.POSITIONAL_ONLY: "{name} must not be positional-only: messages store their arguments by name",
+}
+
+
+class Signature:
+    """What an operation takes and gives; made once, at registration.
+
+    :raises ValueError: the function cannot be a message handler; the text says why and what to do.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise ValueError("must be a plain def; async and generator functions cannot run as a turn")
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())
+        if not parameters:
+            raise ValueError("needs self as its first parameter")
+        self._parameters = parameters[1:]
+        for parameter in self._parameters:
+            if parameter.kind in _REFUSED:
+                raise ValueError(_REFUSED[parameter.kind].format(name=parameter.name))
+        hints = _hints(function)
+        self.shape = tuple((p.name, p.kind, p.default, hints.get(p.name, Any)) for p in self._parameters)
+        self.result_type = hints.get("return", Any)
+        self._binding = signature.replace(parameters=self._parameters)
+        self._arguments = self._arguments_type(function.__name__, hints)
+        for name, kind in [*hints.items()]:
+            problem = problem_of_type(kind)
+            if problem is not None:
+                where = "its result" if name == "return" else f"the argument {name}"
+                raise ValueError(f"{where}: {problem}")
+        self._argument_decoder = msgspec.json.Decoder(self._arguments)
+        self._result_decoder = msgspec.json.Decoder(self.result_type)
+        self._check_defaults(hints)
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int, *, title: str) -> str:
+        """Bind, encode and check arguments, before anything is written.
+
+        :raises InvalidArguments, InvalidPayload, PayloadTooLarge: naming the argument.
+        """
+        try:
+            bound = self._binding.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidArguments("arguments", f"{error}; {title} takes {self._binding}.") from error
+        if not bound.arguments:
+            return "{}"
+        text = payload.encode(
+            bound.arguments, path="arguments", limit=limit, setting="SOLID_OBJECTS_MAX_PAYLOAD_BYTES"
+        )
+        self.decode(text)
+        return text
+
+    def decode(self, text: str) -> dict[str, Any]:
+        """Stored arguments as the handler takes them.
+
+        :raises InvalidArguments: they do not fit the signature, or no longer do.
+        """
+        try:
+            decoded = self._argument_decoder.decode(text)
+        except msgspec.ValidationError as error:
+            misfit = payload.misfit(error, "arguments")
+            raise InvalidArguments(misfit.path, misfit.problem) from error
+        return {
+            name: value
+            for name in decoded.__struct_fields__
+            if (value := getattr(decoded, name)) is not msgspec.UNSET
+        }
+
+    def encode_result(self, value: object, limit: int) -> str:
+        """Encode what a handler returned, and check it against its annotation.
+
+        :raises InvalidPayload, PayloadTooLarge: it cannot be stored, or is not what was announced.
+        """
+        text = payload.encode(value, path="result", limit=limit, setting="SOLID_OBJECTS_MAX_RESULT_BYTES")
+        self.decode_result(text)
+        return text
+
+    def decode_result(self, text: str) -> Any:
+        try:
+            return self._result_decoder.decode(text)
+        except msgspec.ValidationError as error:
+            raise payload.misfit(error, "result") from error
+
+    def _arguments_type(self, name: str, hints: Mapping[str, Any]) -> type[msgspec.Struct]:
+        """A struct with a field per parameter; what was not given stays unset, so that its default applies."""
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        for parameter in self._parameters:
+            kind = hints.get(parameter.name, Any)
+            if parameter.default is inspect.Parameter.empty:
+                fields.append((parameter.name, kind))
+            else:
+                optional = kind if kind is Any else kind | msgspec.UnsetType
+                fields.append((parameter.name, optional, msgspec.UNSET))
+        return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+    def _check_defaults(self, hints: Mapping[str, Any]) -> None:
+        for parameter in self._parameters:
+            if parameter.default is inspect.Parameter.empty:
+                continue
+            try:
+                text = payload.encode(parameter.default, path=parameter.name)
+                payload.decode_as(text, hints.get(parameter.name, Any), path=parameter.name)
+            except (InvalidPayload, PayloadTooLarge) as error:
+                raise ValueError(f"the default of {parameter.name} does not fit its annotation: {error.problem}") from error
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ValueError(
+            f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it at run time"
+        ) from error
+    except TypeError as error:
+        raise ValueError(f"an annotation is not a type: {error}") from error

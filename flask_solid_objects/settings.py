@@ -1,0 +1,213 @@
+"""The settings of one application: ``SOLID_OBJECTS_*`` keys, read once and checked together."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any
+
+from flask_solid_objects.errors import InvalidSettings
+
+PREFIX = "SOLID_OBJECTS_"
+WAKE_UP_ADAPTERS = ("automatic", "in_process", "postgresql", "redis", "polling")
+
+
+def default_retry_delay(attempt: int) -> float:
+    """1, 2, 4, 8 … seconds after the first, second … failed attempt, a minute at most."""
+    return float(min(2 ** (attempt - 1), 60))
+
+
+def _setting(default: Any, unit: str, rule: str, text: str) -> Any:
+    """A field with what the docs and the validation need to know about it."""
+    metadata = {"unit": unit, "rule": rule, "text": text}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting under its lower-case name; times in seconds.
+
+    The metadata of each field holds its unit, its rule and one line of help.
+    """
+
+    bind_key: str | None = _setting(None, "name", "text", "The Flask-SQLAlchemy bind that holds the tables.")
+    table_prefix: str = _setting("solid_objects_", "name", "prefix", "What every table name begins with.")
+    strict_policies: bool = _setting(False, "", "boolean", "Deny server code too until a policy is registered.")
+    polling_interval: float = _setting(0.1, "seconds", "positive", "How soon a role looks again after work.")
+    idle_polling_interval: float = _setting(1.0, "seconds", "positive", "The longest pause between two looks of a role.")
+    sync_polling_interval: float = _setting(0.05, "seconds", "positive", "How often a waiting caller looks.")
+    lease_duration: float = _setting(30.0, "seconds", "positive", "How long a lease lasts without renewal; 60 at most.")
+    lease_renewal_interval: float = _setting(10.0, "seconds", "positive", "How often a held lease is renewed.")
+    max_messages_per_activation_pass: int = _setting(50, "messages", "count", "Turns of one actor before others.")
+    max_activation_duration: float = _setting(5.0, "seconds", "positive", "Time for one actor before others.")
+    max_mailbox_length: int = _setting(10_000, "messages", "count", "Waiting messages that one actor may have.")
+    max_payload_bytes: int = _setting(1024 * 1024, "bytes", "count", "Size of the arguments of a message.")
+    max_state_bytes: int = _setting(5 * 1024 * 1024, "bytes", "count", "Size of the state of an actor.")
+    warn_state_bytes: int = _setting(64 * 1024, "bytes", "count", "Size of state above which each commit warns.")
+    max_result_bytes: int = _setting(1024 * 1024, "bytes", "count", "Size of a result or a rejection.")
+    retained_idempotency_keys: int = _setting(64, "keys", "count", "Finished keys that an actor remembers.")
+    retained_idempotency_keys_bytes: int = _setting(16 * 1024, "bytes", "count", "Size of that memory.")
+    max_attempts: int = _setting(5, "attempts", "count", "How often a message may be started.")
+    retry_delay: Callable[[int], float] = _setting(
+        default_retry_delay, "seconds", "callable", "The pause after failed attempt n, as a function of n."
+    )
+    worker_count: int = _setting(1, "workers", "count", "Worker threads of one `flask solid work`.")
+    process_heartbeat_interval: float = _setting(15.0, "seconds", "positive", "How often a process gives a sign of life.")
+    process_alive_threshold: float = _setting(60.0, "seconds", "positive", "Silence after which a process is dead.")
+    shutdown_timeout: float = _setting(15.0, "seconds", "positive", "How long running turns may finish on TERM.")
+    supervisor_monitor_interval: float = _setting(1.0, "seconds", "positive", "How often ended roles are looked for.")
+    supervisor_restart_delay: float = _setting(0.1, "seconds", "positive", "The first pause before a role is replaced.")
+    supervisor_max_restart_delay: float = _setting(10.0, "seconds", "positive", "The longest such pause.")
+    dead_process_cleanup_interval: float = _setting(60.0, "seconds", "not negative", "How often the dead are freed; 0: never.")
+    wake_up_adapter: Any = _setting(
+        "automatic", "name", "adapter", "How processes wake each other: " + ", ".join(WAKE_UP_ADAPTERS) + ", or an object."
+    )
+    redis_url: str | None = _setting(None, "URL", "text", "A Redis server for wake-ups; also from the environment.")
+    pool_size: int = _setting(10, "connections", "count", "Connections that the runtime's own pool keeps.")
+    max_overflow: int = _setting(20, "connections", "not negative count", "Connections beyond that under load.")
+    engine_options: Mapping[str, Any] = _setting({}, "mapping", "mapping", "More arguments of SQLAlchemy's create_engine.")
+
+    @classmethod
+    def from_mapping(cls, config: Mapping[str, object]) -> Settings:
+        """Read ``SOLID_OBJECTS_*`` keys.
+
+        :raises InvalidSettings: naming every key that is wrong or unknown.
+        """
+        names = {PREFIX + each.name.upper(): each for each in fields(cls)}
+        problems: dict[str, str] = {}
+        values: dict[str, Any] = {}
+        given = {key: value for key, value in config.items() if key.startswith(PREFIX)}
+        if "SOLID_OBJECTS_REDIS_URL" not in given and os.environ.get("SOLID_OBJECTS_REDIS_URL"):
+            given["SOLID_OBJECTS_REDIS_URL"] = os.environ["SOLID_OBJECTS_REDIS_URL"]
+        for key, value in given.items():
+            if key not in names:
+                near = difflib.get_close_matches(key, names, n=1)
+                problems[key] = "is not a setting" + (f"; did you mean {near[0]}?" if near else ".")
+                continue
+            try:
+                values[names[key].name] = _check(names[key].metadata["rule"], value)
+            except ValueError as error:
+                problems[key] = str(error)
+        settings = cls(**values)
+        if not problems:
+            problems = settings._conflicts()
+        if problems:
+            raise InvalidSettings(problems)
+        return settings
+
+    def _conflicts(self) -> dict[str, str]:
+        """Settings that are right alone and wrong together."""
+        rules = {
+            "LEASE_DURATION": (self.lease_duration <= 60, "must be at most 60 seconds, or a crash blocks too long."),
+            "LEASE_RENEWAL_INTERVAL": (
+                self.lease_renewal_interval < self.lease_duration,
+                f"must be shorter than SOLID_OBJECTS_LEASE_DURATION ({self.lease_duration:g}).",
+            ),
+            "WARN_STATE_BYTES": (self.warn_state_bytes <= self.max_state_bytes, "must not exceed SOLID_OBJECTS_MAX_STATE_BYTES."),
+            "PROCESS_ALIVE_THRESHOLD": (
+                self.process_alive_threshold > self.process_heartbeat_interval,
+                f"must be longer than SOLID_OBJECTS_PROCESS_HEARTBEAT_INTERVAL ({self.process_heartbeat_interval:g}).",
+            ),
+            "IDLE_POLLING_INTERVAL": (
+                self.idle_polling_interval >= self.polling_interval,
+                "must not be shorter than SOLID_OBJECTS_POLLING_INTERVAL.",
+            ),
+            "REDIS_URL": (
+                self.wake_up_adapter != "redis" or self.redis_url is not None,
+                "is needed when SOLID_OBJECTS_WAKE_UP_ADAPTER is 'redis'.",
+            ),
+        }
+        return {PREFIX + name: text for name, (holds, text) in rules.items() if not holds}
+
+
+def _check(rule: str, value: object) -> Any:
+    """Convert one value by its rule; the text of a ValueError goes into the error."""
+    return _RULES[rule](value)
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"must be a number of seconds or a timedelta, not {value!r}.")
+    return float(value)
+
+
+def _positive(value: object) -> float:
+    seconds = _seconds(value)
+    if seconds <= 0:
+        raise ValueError(f"must be more than 0 seconds, not {value!r}.")
+    return seconds
+
+
+def _not_negative(value: object) -> float:
+    seconds = _seconds(value)
+    if seconds < 0:
+        raise ValueError(f"must not be negative, not {value!r}.")
+    return seconds
+
+
+def _count(value: object, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"must be a whole number of at least {least}, not {value!r}.")
+    return value
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be True or False, not {value!r}.")
+    return value
+
+
+def _text(value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ValueError(f"must be a text or None, not {value!r}.")
+    return value
+
+
+def _table_prefix(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", value):
+        raise ValueError(f"must be a lower-case letter, then letters, digits and underscores (31 at most), not {value!r}.")
+    return value
+
+
+def _adapter(value: object) -> Any:
+    if isinstance(value, str):
+        if value not in WAKE_UP_ADAPTERS:
+            raise ValueError(f"must be one of {', '.join(WAKE_UP_ADAPTERS)}, or an object with signal and watch, not {value!r}.")
+    elif not (callable(getattr(value, "signal", None)) and callable(getattr(value, "watch", None))):
+        raise ValueError(f"needs the methods signal and watch, which {type(value).__name__} lacks.")
+    return value
+
+
+def _callable(value: object) -> Any:
+    if not callable(value):
+        raise ValueError(f"must be a function of the attempt's number, not {value!r}.")
+    return value
+
+
+def _mapping(value: object) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a mapping, not {value!r}.")
+    return value
+
+
+_RULES: Mapping[str, Callable[[object], Any]] = {
+    "positive": _positive,
+    "not negative": _not_negative,
+    "count": _count,
+    "not negative count": lambda value: _count(value, 0),
+    "boolean": _boolean,
+    "text": _text,
+    "prefix": _table_prefix,
+    "adapter": _adapter,
+    "callable": _callable,
+    "mapping": _mapping,
+}
