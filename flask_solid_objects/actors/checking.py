@@ -7,7 +7,6 @@ import keyword
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, get_origin, get_type_hints
 
-from flask_solid_objects import payload
 from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.annotations import problem_of_type
 from flask_solid_objects.actors.attribute import MISSING, Attribute
@@ -17,6 +16,7 @@ from flask_solid_objects.actors.operation import Operation, Query
 from flask_solid_objects.actors.signature import Signature
 from flask_solid_objects.actors.state import Field, StateMigration, StateSchema, default_of
 from flask_solid_objects.errors import InvalidActor, InvalidPayload
+from flask_solid_objects.payload import decode_as, encode
 
 NAME_LENGTH = 191
 # What references and actors already have, and what the bound verbs are called.
@@ -127,7 +127,7 @@ def _class_default(cls: type[Actor], name: str) -> Any:
 
 def _check_default(name: str, kind: Any, fresh: Callable[[], Any], complain: _Complaints) -> None:
     try:
-        payload.decode_as(payload.encode(fresh(), path=name), kind, path=name)
+        decode_as(encode(fresh(), path=name), kind, path=name)
     except InvalidPayload as error:
         complain.about(f"the default does not fit the annotation: {error.problem.rstrip('.')}", name)
 

@@ -11,9 +11,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from flask_solid_objects import payload
 from flask_solid_objects.actors.annotations import problem_of_type
 from flask_solid_objects.errors import InvalidArguments, InvalidPayload, PayloadTooLarge
+from flask_solid_objects.payload import decode_as, encode, misfit
 
 _REFUSED = {
     inspect.Parameter.VAR_POSITIONAL: "*{name} is not possible: messages store their arguments by name",
@@ -64,7 +64,7 @@ class Signature:
             raise InvalidArguments("arguments", f"{error}; {title} takes {self._binding}.") from error
         if not bound.arguments:
             return "{}"
-        text = payload.encode(
+        text = encode(
             bound.arguments, path="arguments", limit=limit, setting="SOLID_OBJECTS_MAX_PAYLOAD_BYTES"
         )
         self.decode(text)
@@ -78,7 +78,7 @@ class Signature:
         try:
             decoded = self._argument_decoder.decode(text)
         except msgspec.ValidationError as error:
-            misfit = payload.misfit(error, "arguments")
+            misfit = misfit(error, "arguments")
             raise InvalidArguments(misfit.path, misfit.problem) from error
         return {
             name: value
@@ -91,7 +91,7 @@ class Signature:
 
         :raises InvalidPayload, PayloadTooLarge: it cannot be stored, or is not what was announced.
         """
-        text = payload.encode(value, path="result", limit=limit, setting="SOLID_OBJECTS_MAX_RESULT_BYTES")
+        text = encode(value, path="result", limit=limit, setting="SOLID_OBJECTS_MAX_RESULT_BYTES")
         self.decode_result(text)
         return text
 
@@ -99,7 +99,7 @@ class Signature:
         try:
             return self._result_decoder.decode(text)
         except msgspec.ValidationError as error:
-            raise payload.misfit(error, "result") from error
+            raise misfit(error, "result") from error
 
     def _arguments_type(self, name: str, hints: Mapping[str, Any]) -> type[msgspec.Struct]:
         """A struct with a field per parameter; what was not given stays unset, so that its default applies."""
@@ -118,8 +118,8 @@ class Signature:
             if parameter.default is inspect.Parameter.empty:
                 continue
             try:
-                text = payload.encode(parameter.default, path=parameter.name)
-                payload.decode_as(text, hints.get(parameter.name, Any), path=parameter.name)
+                text = encode(parameter.default, path=parameter.name)
+                decode_as(text, hints.get(parameter.name, Any), path=parameter.name)
             except (InvalidPayload, PayloadTooLarge) as error:
                 raise ValueError(f"the default of {parameter.name} does not fit its annotation: {error.problem}") from error
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from flask_solid_objects import payload
 from flask_solid_objects.errors import InvalidPayload, StateMigrationError
+from flask_solid_objects.payload import decode, encode, misfit
 
 StateStep = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -82,7 +82,7 @@ class StateSchema:
         try:
             decoded = self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            misfit = payload.misfit(error, "state")
+            misfit = misfit(error, "state")
             raise StateMigrationError(
                 f"The stored state of {self._title} does not fit its annotations: {misfit}. "
                 "Raise state_version and add a @state_migration."
@@ -99,19 +99,19 @@ class StateSchema:
         :raises InvalidPayload, PayloadTooLarge: naming the attribute.
         """
         setting = "SOLID_OBJECTS_MAX_STATE_BYTES"
-        text = payload.encode({**others, **values}, path="state", limit=limit, setting=setting)
+        text = encode({**others, **values}, path="state", limit=limit, setting=setting)
         try:
             self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            raise payload.misfit(error, "state") from error
+            raise misfit(error, "state") from error
         return text
 
     def _others(self, text: str) -> dict[str, Any]:
-        stored = payload.decode(text)
+        stored = decode(text)
         return {name: value for name, value in stored.items() if name not in self.fields}
 
     def _migrated(self, text: str, version: int) -> str:
-        state = payload.decode(text)
+        state = decode(text)
         for number in range(version, self.version):
             step = self._steps.get(number)
             if step is None:
@@ -129,6 +129,6 @@ class StateSchema:
                     f"The migration of {self._title} from version {number} returned {type(state).__name__}, not a dict."
                 )
         try:
-            return payload.encode(state, path="state")
+            return encode(state, path="state")
         except InvalidPayload as error:
             raise StateMigrationError(f"The migration of {self._title} gave what cannot be stored: {error}") from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from flask_solid_objects.actors.registry import Registry
+from flask_solid_objects.errors import InvalidSettings
 from flask_solid_objects.runtime.policies import Policies
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
@@ -41,3 +42,13 @@ class Core:
     # Whether the caller's own session has uncommitted writes or row locks on this database.
     has_uncommitted_work: Callable[[], bool] = bool
     seams: Seams = field(default_factory=Seams)
+
+    def refuse_memory(self) -> None:
+        """Roles need a database that more than one connection can see.
+
+        :raises InvalidSettings: it lives in memory.
+        """
+        if self.database.is_memory:
+            raise InvalidSettings(
+                {"SQLALCHEMY_DATABASE_URI": "is an in-memory database, in which only callers can run; use a file or a server."}
+            )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask_solid_objects import payload
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import (
@@ -16,6 +15,7 @@ from flask_solid_objects.errors import (
     UnknownActorType,
     UnknownOperation,
 )
+from flask_solid_objects.payload import decode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.policies import PolicyName
 from flask_solid_objects.runtime.remembered import entries_of
@@ -90,7 +90,7 @@ class Messages:
     def result_of(self, record: MessageRecord) -> Any:
         operation = self._operation(record.key, record.operation)
         text = record.result or "null"
-        return payload.decode(text) if operation is None else operation.decode_result(text)
+        return decode(text) if operation is None else operation.decode_result(text)
 
     def reference(self, record: MessageRecord) -> Message[Any]:
         return Message(
@@ -104,7 +104,7 @@ class Messages:
         )
 
     def is_allowed(self, record: MessageRecord, context: object) -> bool:
-        arguments = payload.decode(record.arguments)
+        arguments = decode(record.arguments)
         access = self._access("read_message", record.key, record.operation, arguments, context)
         return self._core.policies.allows(self._policy(record.key, record.operation), access)
 
@@ -153,5 +153,5 @@ def rejected(document: str | None, message_id: int) -> Rejected:
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
-    value = payload.decode(text) if text is not None else None
+    value = decode(text) if text is not None else None
     return value if isinstance(value, dict) else None

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from flask_solid_objects import payload
+from flask_solid_objects.payload import encode
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Claim, Lease
@@ -78,7 +78,7 @@ class Registration:
     def _register(self) -> str:
         process_id = str(uuid.uuid4())
         labels = {"python": platform.python_version(), "package": version("flask-solid-objects"), **self._labels}
-        metadata = payload.encode(labels, path="metadata")
+        metadata = encode(labels, path="metadata")
 
         def register(tx: Transaction) -> None:
             self._core.store.processes.register(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask_solid_objects import payload
+from flask_solid_objects.payload import decode, encode
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.values import Claim
 
@@ -20,18 +20,18 @@ def remember(claim: Claim, settings: Settings) -> str | None:
     entry = {
         "key": message.idempotency_key,
         "operation": message.operation,
-        "arguments": payload.decode(message.arguments),
+        "arguments": decode(message.arguments),
     }
     entries = [known for known in entries_of(claim.state.remembered_keys) if known.get("key") != entry["key"]]
     entries = [*entries, entry][-settings.retained_idempotency_keys :]
-    text = payload.encode(entries, path="keys", walk=False)
+    text = encode(entries, path="keys", walk=False)
     while entries and len(text.encode()) > settings.retained_idempotency_keys_bytes:
         entries = entries[1:]
-        text = payload.encode(entries, path="keys", walk=False)
+        text = encode(entries, path="keys", walk=False)
     return text
 
 
 def entries_of(remembered_keys: str | None) -> list[dict[str, Any]]:
     """The remembered entries: key, operation, arguments."""
-    entries = payload.decode(remembered_keys) if remembered_keys else []
+    entries = decode(remembered_keys) if remembered_keys else []
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -13,7 +13,7 @@ from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper, Registration
-from flask_solid_objects.runtime.wakeups import AdaptiveInterval, Watch, WakeUps
+from flask_solid_objects.runtime.wakeups import AdaptiveInterval, WakeUps, Watch
 
 
 class Role:
@@ -25,7 +25,7 @@ class Role:
         self._core, self._wake_ups, self._keeper = core, wake_ups, keeper
         self._stopping = threading.Event()
         self._watch: Watch | None = None
-        self.registration = Registration(core, self.kind)
+        self.registration = Registration(core, self.kind, **self._labels())
 
     @property
     def is_stopping(self) -> bool:
@@ -38,6 +38,7 @@ class Role:
     def run(self) -> None:
         """Work until stopped; a database that is away is waited for, any other error ends the role."""
         interval = AdaptiveInterval(self._fast_interval(), self._idle_interval())
+        self._wake_ups.start()
         with self._wake_ups.watch_work() as watch:
             self._watch = watch
             try:
@@ -85,6 +86,10 @@ class Role:
         except (DatabaseDeadlineExceeded, CommitUnknown) as error:
             # The row stays, goes stale, and is cleaned up by maintenance.
             announce("process.heartbeat_failed", role=self.kind, error=type(error).__name__)
+
+    def _labels(self) -> dict[str, object]:
+        """What the registry shows about this role."""
+        return {}
 
     def _fast_interval(self) -> float:
         return self._core.settings.polling_interval

@@ -11,9 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flask_solid_objects import payload
 from flask_solid_objects.actors.message import Message
-from flask_solid_objects.errors import ActorDestroyed, CallEnqueueTimeout, CallUnresolved, CommitUnknown, DatabaseDeadlineExceeded
+from flask_solid_objects.errors import (
+    ActorDestroyed,
+    CallEnqueueTimeout,
+    CallUnresolved,
+    CommitUnknown,
+    DatabaseDeadlineExceeded,
+)
+from flask_solid_objects.payload import decode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.wakeups import WakeUps
@@ -138,7 +144,7 @@ class Sending:
         threshold, store = self._core.settings.process_alive_threshold, self._core.store
         running = self._core.database.read(lambda tx: store.processes.running(tx, threshold))
         for process in running:
-            labels = payload.decode(process.metadata)
+            labels = decode(process.metadata)
             types = labels.get("types") if isinstance(labels, dict) else None
             if process.kind == "worker" and not process.is_stale and isinstance(types, list) and actor_type in types:
                 return

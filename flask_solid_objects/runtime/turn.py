@@ -11,7 +11,6 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from flask_solid_objects import payload
 from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.definition import ActorDefinition
 from flask_solid_objects.errors import (
@@ -21,6 +20,7 @@ from flask_solid_objects.errors import (
     QueryMutatedState,
     Rejected,
 )
+from flask_solid_objects.payload import encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.remembered import remember
@@ -159,7 +159,7 @@ class TurnRunner:
             "details": rejection.details,
         }
         try:
-            text = payload.encode(
+            text = encode(
                 document,
                 path="rejection",
                 limit=self._core.settings.max_result_bytes,
@@ -196,7 +196,7 @@ def error_document(error: BaseException) -> str:
         "message": _cut(_text(error)),
         "backtrace": [_storable(line) for line in lines[-_BACKTRACE_LINES:]],
     }
-    return payload.encode(document, path="error")
+    return encode(document, path="error")
 
 
 def _text(error: BaseException) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from flask_solid_objects import payload
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import ActorCallCycle, CallInsideTransaction, CallTimeout
+from flask_solid_objects.payload import decode
 from flask_solid_objects.runtime.caller import ActivationRefused, Answer, Caller, DeadlinePassed
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.diagnosis import diagnose
@@ -191,7 +191,7 @@ class Verbs:
             actor_type=target.key.actor_type,
             actor_id=target.key.actor_id,
             operation=operation.name,
-            arguments=payload.decode(arguments),
+            arguments=decode(arguments),
             context=options.context,
         )
         self._core.policies.require(policy, access)

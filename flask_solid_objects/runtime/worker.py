@@ -38,6 +38,9 @@ class Worker(Role):
             return True
         return self._recover()
 
+    def _labels(self) -> dict[str, object]:
+        return {"types": sorted(self._core.registry.types())}
+
     def _recover(self) -> bool:
         """Expired leases of any type, looked for once per idle interval, so that a crash costs no other timer."""
         now = self._core.seams.clock.monotonic()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from flask_solid_objects import payload
 from flask_solid_objects.errors import ActorDestroyed, IdempotencyConflict, MailboxFull
+from flask_solid_objects.payload import same
 from flask_solid_objects.store.completion import Claimant
 from flask_solid_objects.store.heads import hints_after_arrival
 from flask_solid_objects.store.instances import Instance, Instances
@@ -86,7 +86,7 @@ class Admission:
         if known is None:
             return None
         same = (known.operation, known.delivery_mode) == (new.operation, new.delivery_mode)
-        if not same or not payload.same(known.arguments, new.arguments):
+        if not same or not same(known.arguments, new.arguments):
             raise IdempotencyConflict(new.key.actor_type, new.key.actor_id, new.idempotency_key, known.id)
         return known
 

@@ -6,6 +6,7 @@ hooks of the app would reach our transactions. The engine is made lazily and ane
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -84,6 +85,18 @@ class Database:
                 if local.engine is None:
                     local.engine = self._make_engine()
         return local.engine
+
+    def open_outside_pool(self) -> Any:
+        """A new driver connection that belongs to whoever asked, such as a listener, which must close it."""
+        dialect = self.engine.dialect
+        arguments, options = dialect.create_connect_args(self.url)
+        return dialect.connect(*arguments, **{**options, **self.connect_args})
+
+    @property
+    def channel(self) -> str:
+        """A name for wake-ups that all processes of these tables share, and no others."""
+        place = f"{self.url.host}:{self.url.port}/{self.url.database}/{self._settings.table_prefix}"
+        return "solid_objects_wake_up_" + hashlib.sha256(place.encode()).hexdigest()[:16]
 
     def dispose(self) -> None:
         """Close all idle connections; the next use opens new ones."""

@@ -54,6 +54,9 @@ class Dialect:
     has_writable_cte: ClassVar[bool] = False
     # Only one connection at a time may write, so writers of one process queue before they ask.
     single_writer: ClassVar[bool] = False
+    # How processes can learn of each other's commits.
+    can_notify: ClassVar[bool] = False
+    has_data_version: ClassVar[bool] = False
     now: ColumnElement[Any]
     core: CoreDialect
 
@@ -85,6 +88,10 @@ class Dialect:
     def decode_text(self, value: Any) -> Any:
         return value
 
+    def decode_json(self, value: Any) -> Any:
+        """A JSON column as text."""
+        return value
+
     def begin(self, cursor: Any, milliseconds: int) -> None:
         """Begin a write; waiting for a lock ends after the given time with a CONFLICT."""
 
@@ -110,6 +117,7 @@ class SQLiteDialect(Dialect):
     name = "sqlite"
     minimum = (3, 35)
     single_writer = True
+    has_data_version = True
     now = literal_column("strftime('%Y-%m-%d %H:%M:%f000','now')")
     core = SQLiteDialect_pysqlite(paramstyle="named")
 
@@ -118,6 +126,10 @@ class SQLiteDialect(Dialect):
 
     def decode_time(self, value: Any) -> datetime | None:
         return None if value is None else datetime.fromisoformat(value).replace(tzinfo=UTC)
+
+    def decode_json(self, value: Any) -> Any:
+        # A column of type JSON has numeric affinity here: a result that is one number comes back as a number.
+        return repr(value) if isinstance(value, int | float) else value
 
     def begin(self, cursor: Any, milliseconds: int) -> None:
         # A deferred transaction that upgrades to a write fails at once instead of waiting.
@@ -148,6 +160,7 @@ class PostgreSQLDialect(Dialect):
     name = "postgresql"
     minimum = (14,)
     has_writable_cte = True
+    can_notify = True
     now = func.clock_timestamp(type_=sqlalchemy.DateTime(timezone=True))
     core = PGDialect_psycopg()
 

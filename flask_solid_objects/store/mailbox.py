@@ -248,7 +248,7 @@ class Mailbox:
             status=MessageStatus(row[10]),
             attempts=row[11],
             max_attempts=row[12],
-            result=row[13],
+            result=self._dialect.decode_json(row[13]),
             error=row[14],
             rejection=row[15],
             enqueued_at=enqueued_at,

@@ -1,0 +1,153 @@
+"""The transports that join the wake-ups of several processes: PostgreSQL NOTIFY, Redis, SQLite's ``data_version``.
+
+What all have in common: threads that start with the first need, failures that are told and never raised, a
+reconnect with growing, jittered pauses, and everybody woken after it, since signals may have been lost meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+
+import msgspec
+
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.store.listeners import DataVersion
+from flask_solid_objects.values import WakeUpCapability
+
+# NOTIFY carries up to 8,000 bytes; more actors than this become "anybody".
+_MOST_INSTANCES = 300
+_LONGEST_PAUSE = 5.0
+
+
+class Signal(msgspec.Struct, frozen=True, array_like=True):
+    """What goes over the wire; ``instances`` is None for anybody."""
+
+    origin: str
+    work: bool
+    instances: list[int] | None
+
+
+class Threads:
+    """The stoppable threads of one transport."""
+
+    def __init__(self, core: Core, name: str) -> None:
+        self.core, self._name = core, name
+        self.stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def start(self, role: str, run: Callable[[], None]) -> None:
+        with self._lock:
+            if self.stopping.is_set():
+                return
+            thread = threading.Thread(
+                target=self._forever, args=(role, run), name=f"solid-{self._name}-{role}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        with self._lock:
+            threads, self._threads = self._threads, []
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def tell(self, operation: str, error: BaseException) -> None:
+        announce("wake_up.failed", adapter=self._name, operation=operation, error=type(error).__name__)
+
+    def _forever(self, role: str, run: Callable[[], None]) -> None:
+        """Run until stopped; whatever breaks is told, waited out and begun anew."""
+        clock, failures = self.core.seams.clock, 0
+        while not self.stopping.is_set():
+            started = clock.monotonic()
+            try:
+                run()
+                return
+            except Exception as error:
+                self.tell(role, error)
+            failures = 1 if clock.monotonic() - started > _LONGEST_PAUSE * 2 else failures + 1
+            clock.wait(self.stopping, clock.jitter(min(0.05 * 2.0**failures, _LONGEST_PAUSE)))
+
+
+class Outgoing:
+    """Signals of this process that wait to be sent; many become one."""
+
+    def __init__(self) -> None:
+        self.origin = str(uuid.uuid4())
+        self.ready = threading.Event()
+        self._lock = threading.Lock()
+        self._instances: set[int] = set()
+        self._anybody = False
+        self._work = False
+
+    def add(self, instance_id: int | None, work: bool) -> None:
+        with self._lock:
+            self._work = self._work or work
+            if instance_id is None:
+                self._anybody = True
+            else:
+                self._instances.add(instance_id)
+        self.ready.set()
+
+    def take(self) -> str:
+        """Everything that was added since the last time, as one text."""
+        with self._lock:
+            many = self._anybody or len(self._instances) > _MOST_INSTANCES
+            instances = None if many else sorted(self._instances)
+            signal = Signal(self.origin, self._work, instances)
+            self._instances, self._anybody, self._work = set(), False, False
+            self.ready.clear()
+        return msgspec.json.encode(signal).decode()
+
+    def receive(self, text: str | bytes, wake_ups: WakeUps) -> None:
+        """Deliver a received signal, unless it is our own."""
+        signal = msgspec.json.decode(text, type=Signal)
+        if signal.origin == self.origin:
+            return
+        if signal.instances is None:
+            wake_ups.deliver_all()
+        else:
+            wake_ups.deliver(signal.instances, work=signal.work)
+
+
+class SqliteTransport:
+    """Polls ``data_version`` while somebody waits; a change may concern anybody.
+
+    Our own commits count as changes too: a role then looks once more, which writes nothing, so nothing spins.
+    """
+
+    # 100 looks a second cost about 0.1 % of a core.
+    INTERVAL = 0.01
+    capability = WakeUpCapability(
+        adapter="sqlite", crosses_processes=True, floor_ms=10.0, reason="the database is a SQLite file"
+    )
+
+    def __init__(self, core: Core, open_version: Callable[[], DataVersion]) -> None:
+        self._threads = Threads(core, "sqlite")
+        self._open_version = open_version
+
+    def start(self, wake_ups: WakeUps) -> None:
+        self._threads.start("poll", lambda: self._poll(wake_ups))
+
+    def publish(self, instance_id: int | None, work: bool) -> None:
+        """The commit itself is the signal."""
+
+    def stop(self) -> None:
+        self._threads.stop()
+
+    def _poll(self, wake_ups: WakeUps) -> None:
+        version, stopping = self._open_version(), self._threads.stopping
+        try:
+            wake_ups.deliver_all()
+            while not self._threads.core.seams.clock.wait(stopping, self.INTERVAL):
+                if wake_ups.has_watches and version.has_changed():
+                    wake_ups.deliver_all()
+        finally:
+            version.close()
+

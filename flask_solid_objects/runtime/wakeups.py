@@ -1,0 +1,162 @@
+"""Wake those who wait, in this process at once and in others through a transport; a hint, never a promise.
+
+With every hint lost, polling still finds the work. A watch is taken before looking, so that a signal in between is
+not lost. A signal for one actor wakes its own watchers and, when there may be work, the roles; nobody else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Protocol
+
+from flask_solid_objects.seams import Clock
+from flask_solid_objects.values import WakeUpCapability
+
+
+class Transport(Protocol):
+    """Carries signals between processes. Its failures never reach those who signal."""
+
+    @property
+    def capability(self) -> WakeUpCapability: ...
+
+    def start(self, wake_ups: WakeUps) -> None:
+        """Begin to listen, in threads of its own; called once, by the first who waits."""
+
+    def publish(self, instance_id: int | None, work: bool) -> None:
+        """Tell the other processes, soon and without blocking."""
+
+    def stop(self) -> None:
+        """End all threads and connections."""
+
+
+class Watch:
+    """One waiter; close it, or use it as a context manager."""
+
+    def __init__(self, wake_ups: WakeUps, clock: Clock, instance_id: int | None) -> None:
+        self._wake_ups, self._clock = wake_ups, clock
+        self.instance_id = instance_id
+        self._event = threading.Event()
+        self._interrupted = False
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for a signal; True when there was one since the watch was taken or the last wait."""
+        woken = self._clock.wait(self._event, timeout)
+        self._event.clear()
+        if self._interrupted:
+            # Whoever interrupted wants no later wait to block either.
+            self._event.set()
+        return woken
+
+    def interrupt(self) -> None:
+        """Let this and every later wait return at once."""
+        self._interrupted = True
+        self._event.set()
+
+    def wake(self) -> None:
+        self._event.set()
+
+    def close(self) -> None:
+        self._wake_ups.forget(self)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class WakeUps:
+    """The watches of one process, and the transport that joins it to others."""
+
+    def __init__(self, transport: Transport | None, clock: Clock, capability: WakeUpCapability) -> None:
+        self._transport, self._clock = transport, clock
+        self._lock = threading.Lock()
+        self._work: set[Watch] = set()
+        self._instances: dict[int, set[Watch]] = {}
+        self._started = False
+        self._capability = capability
+
+    @property
+    def capability(self) -> WakeUpCapability:
+        """What this path can do; a transport may have found out more since it was chosen."""
+        return self._capability if self._transport is None else self._transport.capability
+
+    def signal(self, *, instance_id: int | None, work: bool) -> None:
+        """Tell everybody who waits for this actor, and with ``work`` the roles; called after a commit."""
+        self.deliver([] if instance_id is None else [instance_id], work=work)
+        if self._transport is not None:
+            self._transport.publish(instance_id, work)
+
+    def deliver(self, instance_ids: Iterable[int], *, work: bool) -> None:
+        """Wake the watches of this process."""
+        with self._lock:
+            woken = set(self._work) if work else set()
+            for instance_id in instance_ids:
+                woken |= self._instances.get(instance_id, set())
+        for watch in woken:
+            watch.wake()
+
+    def deliver_all(self) -> None:
+        """Wake everybody: signals may have been lost, or do not say whom they are for."""
+        with self._lock:
+            woken = self._work.union(*self._instances.values())
+        for watch in woken:
+            watch.wake()
+
+    def watch_work(self) -> Watch:
+        """Watch for work of any actor."""
+        watch = Watch(self, self._clock, None)
+        with self._lock:
+            self._work.add(watch)
+        return watch
+
+    def watch_instance(self, instance_id: int) -> Watch:
+        """Watch one actor: a message of it ended, its lease became free, or a message arrived."""
+        watch = Watch(self, self._clock, instance_id)
+        with self._lock:
+            self._instances.setdefault(instance_id, set()).add(watch)
+        return watch
+
+    @property
+    def has_watches(self) -> bool:
+        return bool(self._work or self._instances)
+
+    def forget(self, watch: Watch) -> None:
+        with self._lock:
+            self._work.discard(watch)
+            watches = self._instances.get(watch.instance_id) if watch.instance_id is not None else None
+            if watches is not None and watch.instance_id is not None:
+                watches.discard(watch)
+                if not watches:
+                    del self._instances[watch.instance_id]
+
+    def start(self) -> None:
+        """Listen to other processes from now on; called by whoever begins to wait, more than once."""
+        if self._transport is None or self._started:
+            return
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        self._transport.start(self)
+
+    def stop(self) -> None:
+        """End the transport and let every waiter go."""
+        if self._transport is not None:
+            self._transport.stop()
+        self.deliver_all()
+
+
+class AdaptiveInterval:
+    """How long an idle role waits: short after work or a signal, doubling to the idle ceiling."""
+
+    def __init__(self, fast: float, idle: float) -> None:
+        self._fast, self._idle = fast, max(fast, idle)
+        self.current = fast
+
+    def reset(self) -> None:
+        self.current = self._fast
+
+    def back_off(self) -> None:
+        self.current = min(self.current * 2, self._idle)

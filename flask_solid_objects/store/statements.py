@@ -1,0 +1,33 @@
+"""Tell reads from everything else in the application's own SQL, for the write guard and the look at open sessions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*(\n|$)", re.DOTALL)
+_READS = re.compile(r"\s*\(*\s*(select|values|table|show|explain|describe|desc|with|pragma)\b", re.IGNORECASE)
+_WRITES_INSIDE = re.compile(
+    r"\b(insert\s+into|update\s+[\w\"`.\[]+\s+set|delete\s+from|merge\s+into|into\s+(out|dump)file|"
+    r"for\s+(no\s+key\s+)?update|for\s+(key\s+)?share|lock\s+in\s+share\s+mode|nextval\s*\(|setval\s*\(|pg_advisory\w*\s*\()",
+    re.IGNORECASE,
+)
+_LITERALS = re.compile(r"'(?:[^']|'')*'")
+_HARMLESS = re.compile(r"\s*(set\s+(local\s+|session\s+)?transaction|savepoint|release|rollback|begin|start)\b", re.IGNORECASE)
+
+
+def is_write(statement: str, context: Any = None) -> bool:
+    """True for DML, DDL, locking reads and whatever else is not plainly a read.
+
+    :param context: SQLAlchemy's execution context, which knows what its own constructs are.
+    """
+    if context is not None and (context.isinsert or context.isupdate or context.isdelete or context.isddl):
+        return True
+    text = _LITERALS.sub("''", _COMMENTS.sub(" ", statement))
+    if _HARMLESS.match(text):
+        return False
+    if not _READS.match(text):
+        return True
+    if re.match(r"\s*pragma\s+\w+\s*=", text, re.IGNORECASE):
+        return True
+    return _WRITES_INSIDE.search(text) is not None
