@@ -85,8 +85,8 @@ class Admission:
         known = self._mailbox.find_by_idempotency_key(tx, instance.id, new.idempotency_key)
         if known is None:
             return None
-        same = (known.operation, known.delivery_mode) == (new.operation, new.delivery_mode)
-        if not same or not same(known.arguments, new.arguments):
+        alike = (known.operation, known.delivery_mode) == (new.operation, new.delivery_mode)
+        if not alike or not same(known.arguments, new.arguments):
             raise IdempotencyConflict(new.key.actor_type, new.key.actor_id, new.idempotency_key, known.id)
         return known
 
