@@ -68,9 +68,12 @@ class Bare:
             "activation_expires_at = {now}, last_claimed_at = {now} WHERE id = :id",
             values,
         )
-        self._run(_MESSAGE + " SELECT id, actor_type, actor_id, 'increment', 'sync', '{{}}', "
-                  "next_message_sequence - 1, 1, 5, :request_id, {now}, {now}, {now}, {now}, {now} "
-                  "FROM {p}instances WHERE id = :id", values)
+        self._run(
+            _MESSAGE + " SELECT id, actor_type, actor_id, 'increment', 'sync', '{{}}', "
+            "next_message_sequence - 1, 1, 5, :request_id, {now}, {now}, {now}, {now}, {now} "
+            "FROM {p}instances WHERE id = :id",
+            values,
+        )
         message_id = int(self.cursor.lastrowid)
         self._run(
             "INSERT INTO {p}claimed_messages (message_id, instance_id, process_id, activation_token, "
@@ -89,7 +92,9 @@ class Bare:
             "WHERE id = :id AND activation_token = :token",
             values,
         )
-        self._run("DELETE FROM {p}claimed_messages WHERE message_id = :message_id AND activation_token = :token", values)
+        self._run(
+            "DELETE FROM {p}claimed_messages WHERE message_id = :message_id AND activation_token = :token", values
+        )
         self._run("UPDATE {p}messages SET result = '1', completed_at = {now} WHERE id = :message_id", values)
         self.connection.commit()
 
@@ -104,9 +109,12 @@ class Bare:
             values,
         )
         returning = " RETURNING id" if self.name == "postgresql" else ""
-        self._run(_MESSAGE + " SELECT id, actor_type, actor_id, 'increment', 'async', '{{}}', "
-                  "next_message_sequence - 1, 0, 5, :request_id, {now}, {now}, NULL, {now}, {now} "
-                  "FROM {p}instances WHERE id = :id" + returning, values)
+        self._run(
+            _MESSAGE + " SELECT id, actor_type, actor_id, 'increment', 'async', '{{}}', "
+            "next_message_sequence - 1, 0, 5, :request_id, {now}, {now}, NULL, {now}, {now} "
+            "FROM {p}instances WHERE id = :id" + returning,
+            values,
+        )
         message_id = self.cursor.fetchone()[0] if returning else self.cursor.lastrowid
         self._run(
             "INSERT INTO {p}ready_messages (message_id, instance_id, sequence, available_at, delayed, blocking, "
@@ -120,11 +128,17 @@ class Bare:
         """One transaction: take a ready message out, write the state, complete it."""
         self._begin()
         values = {"id": instance_id, "message_id": message_id, "state": '{"value":1}'}
-        self._run("UPDATE {p}instances SET state = :state, state_revision = state_revision + 1, "
-                  "activation_generation = activation_generation + 1, last_used_at = {now} WHERE id = :id", values)
+        self._run(
+            "UPDATE {p}instances SET state = :state, state_revision = state_revision + 1, "
+            "activation_generation = activation_generation + 1, last_used_at = {now} WHERE id = :id",
+            values,
+        )
         self._run("DELETE FROM {p}ready_messages WHERE message_id = :message_id", values)
-        self._run("UPDATE {p}messages SET result = '1', attempt_count = attempt_count + 1, completed_at = {now} "
-                  "WHERE id = :message_id", values)
+        self._run(
+            "UPDATE {p}messages SET result = '1', attempt_count = attempt_count + 1, completed_at = {now} "
+            "WHERE id = :message_id",
+            values,
+        )
         self.connection.commit()
 
     def ready(self) -> list[tuple[int, int]]:
@@ -137,8 +151,9 @@ class Bare:
     def _prepare(self, actors: int) -> None:
         self._begin()
         self._run(
-            "INSERT INTO {p}processes (id, kind, hostname, pid, started_at, last_heartbeat_at, metadata, shutdown_state, "
-            "created_at, updated_at) VALUES (:owner, 'caller', 'bare', 1, {now}, {now}, '{{}}', 'running', {now}, {now})",
+            "INSERT INTO {p}processes (id, kind, hostname, pid, started_at, last_heartbeat_at, metadata, "
+            "shutdown_state, created_at, updated_at) "
+            "VALUES (:owner, 'caller', 'bare', 1, {now}, {now}, '{{}}', 'running', {now}, {now})",
             {"owner": self.process_id},
         )
         for number in range(actors):

@@ -156,7 +156,9 @@ class SolidObjects:
         :raises NotInitialized: outside an application context, or on an app without this extension.
         """
         if not flask.has_app_context():
-            raise NotInitialized("Actors need an application: use them in a request or within `with app.app_context():`.")
+            raise NotInitialized(
+                "Actors need an application: use them in a request or within `with app.app_context():`."
+            )
         state = flask.current_app.extensions.get(EXTENSION_KEY)
         if state is None or state.extension is not self:
             raise NotInitialized(

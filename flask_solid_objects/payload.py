@@ -15,7 +15,7 @@ import msgspec
 
 from flask_solid_objects.errors import InvalidPayload, PayloadTooLarge
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 MAX_DEPTH = 100
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
@@ -189,7 +189,9 @@ def _text(value: str, path: str) -> str:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise InvalidPayload(path, "holds a lone surrogate, which is not text; decode the bytes properly.") from error
+            raise InvalidPayload(
+                path, "holds a lone surrogate, which is not text; decode the bytes properly."
+            ) from error
     return value
 
 

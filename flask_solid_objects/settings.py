@@ -41,7 +41,9 @@ class Settings:
     table_prefix: str = _setting("solid_objects_", "name", "prefix", "What every table name begins with.")
     strict_policies: bool = _setting(False, "", "boolean", "Deny server code too until a policy is registered.")
     polling_interval: float = _setting(0.1, "seconds", "positive", "How soon a role looks again after work.")
-    idle_polling_interval: float = _setting(1.0, "seconds", "positive", "The longest pause between two looks of a role.")
+    idle_polling_interval: float = _setting(
+        1.0, "seconds", "positive", "The longest pause between two looks of a role."
+    )
     sync_polling_interval: float = _setting(0.05, "seconds", "positive", "How often a waiting caller looks.")
     lease_duration: float = _setting(30.0, "seconds", "positive", "How long a lease lasts without renewal; 60 at most.")
     lease_renewal_interval: float = _setting(10.0, "seconds", "positive", "How often a held lease is renewed.")
@@ -59,20 +61,29 @@ class Settings:
         default_retry_delay, "seconds", "callable", "The pause after failed attempt n, as a function of n."
     )
     worker_count: int = _setting(1, "workers", "count", "Worker threads of one `flask solid work`.")
-    process_heartbeat_interval: float = _setting(15.0, "seconds", "positive", "How often a process gives a sign of life.")
+    process_heartbeat_interval: float = _setting(
+        15.0, "seconds", "positive", "How often a process gives a sign of life."
+    )
     process_alive_threshold: float = _setting(60.0, "seconds", "positive", "Silence after which a process is dead.")
     shutdown_timeout: float = _setting(15.0, "seconds", "positive", "How long running turns may finish on TERM.")
     supervisor_monitor_interval: float = _setting(1.0, "seconds", "positive", "How often ended roles are looked for.")
     supervisor_restart_delay: float = _setting(0.1, "seconds", "positive", "The first pause before a role is replaced.")
     supervisor_max_restart_delay: float = _setting(10.0, "seconds", "positive", "The longest such pause.")
-    dead_process_cleanup_interval: float = _setting(60.0, "seconds", "not negative", "How often the dead are freed; 0: never.")
+    dead_process_cleanup_interval: float = _setting(
+        60.0, "seconds", "not negative", "How often the dead are freed; 0: never."
+    )
     wake_up_adapter: Any = _setting(
-        "automatic", "name", "adapter", "How processes wake each other: " + ", ".join(WAKE_UP_ADAPTERS) + ", or an object."
+        "automatic",
+        "name",
+        "adapter",
+        "How processes wake each other: " + ", ".join(WAKE_UP_ADAPTERS) + ", or an object.",
     )
     redis_url: str | None = _setting(None, "URL", "text", "A Redis server for wake-ups; also from the environment.")
     pool_size: int = _setting(10, "connections", "count", "Connections that the runtime's own pool keeps.")
     max_overflow: int = _setting(20, "connections", "not negative count", "Connections beyond that under load.")
-    engine_options: Mapping[str, Any] = _setting({}, "mapping", "mapping", "More arguments of SQLAlchemy's create_engine.")
+    engine_options: Mapping[str, Any] = _setting(
+        {}, "mapping", "mapping", "More arguments of SQLAlchemy's create_engine."
+    )
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, object]) -> Settings:
@@ -110,7 +121,10 @@ class Settings:
                 self.lease_renewal_interval < self.lease_duration,
                 f"must be shorter than SOLID_OBJECTS_LEASE_DURATION ({self.lease_duration:g}).",
             ),
-            "WARN_STATE_BYTES": (self.warn_state_bytes <= self.max_state_bytes, "must not exceed SOLID_OBJECTS_MAX_STATE_BYTES."),
+            "WARN_STATE_BYTES": (
+                self.warn_state_bytes <= self.max_state_bytes,
+                "must not exceed SOLID_OBJECTS_MAX_STATE_BYTES.",
+            ),
             "PROCESS_ALIVE_THRESHOLD": (
                 self.process_alive_threshold > self.process_heartbeat_interval,
                 f"must be longer than SOLID_OBJECTS_PROCESS_HEARTBEAT_INTERVAL ({self.process_heartbeat_interval:g}).",
@@ -174,14 +188,18 @@ def _text(value: object) -> str | None:
 
 def _table_prefix(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", value):
-        raise ValueError(f"must be a lower-case letter, then letters, digits and underscores (31 at most), not {value!r}.")
+        raise ValueError(
+            f"must be a lower-case letter, then letters, digits and underscores (31 at most), not {value!r}."
+        )
     return value
 
 
 def _adapter(value: object) -> Any:
     if isinstance(value, str):
         if value not in WAKE_UP_ADAPTERS:
-            raise ValueError(f"must be one of {', '.join(WAKE_UP_ADAPTERS)}, or an object with signal and watch, not {value!r}.")
+            raise ValueError(
+                f"must be one of {', '.join(WAKE_UP_ADAPTERS)}, or an object with signal and watch, not {value!r}."
+            )
     elif not (callable(getattr(value, "signal", None)) and callable(getattr(value, "watch", None))):
         raise ValueError(f"needs the methods signal and watch, which {type(value).__name__} lacks.")
     return value

@@ -82,7 +82,13 @@ class RuntimeUnderTest:
     """A runtime on a database, with short times unless a test says otherwise."""
 
     def __init__(
-        self, url: URL, *, seams: Seams | None = None, policies: Policies | None = None, actors: tuple[type[Actor], ...] = (), **settings: Any
+        self,
+        url: URL,
+        *,
+        seams: Seams | None = None,
+        policies: Policies | None = None,
+        actors: tuple[type[Actor], ...] = (),
+        **settings: Any,
     ) -> None:
         seams = seams or Seams()
         values: dict[str, Any] = {
@@ -113,11 +119,10 @@ class RuntimeUnderTest:
 
     def drain(self, passes: int = 1000) -> int:
         """Run a worker in this thread until it finds nothing; how many passes worked."""
-        worker, worked = self.runtime.worker(), 0
-        for _ in range(passes):
+        worker = self.runtime.worker()
+        for worked in range(passes):
             if not worker.run_once():
                 return worked
-            worked += 1
         raise AssertionError(f"still busy after {passes} passes")
 
     def close(self) -> None:

@@ -66,7 +66,9 @@ class Actor:
 
     # -- verbs of references; on self they would wait for the actor's own lease -----------------
 
-    def using(self, *, timeout: float | timedelta = ..., idempotency_key: str = ..., context: object = ...) -> Self:
+    def using(
+        self, *, timeout: float | timedelta | None = None, idempotency_key: str | None = None, context: object = None
+    ) -> Self:
         """A reference with options for reads, snapshot, find_message and destroy."""
         self._refuse("use options on")
 

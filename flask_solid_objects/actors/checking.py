@@ -33,7 +33,9 @@ def define(cls: object, name: str | None, aliases: tuple[str, ...]) -> ActorDefi
     :raises InvalidActor: saying where the mistake is and how to mend it.
     """
     if not isinstance(cls, type) or not issubclass(cls, Actor) or cls is Actor:
-        raise InvalidActor(f"{cls!r} is not a subclass of flask_solid_objects.Actor; write class {_name_of(cls)}(Actor).")
+        raise InvalidActor(
+            f"{cls!r} is not a subclass of flask_solid_objects.Actor; write class {_name_of(cls)}(Actor)."
+        )
     complain = _Complaints(cls)
     actor_type = cls.__name__ if name is None else name
     for each in (actor_type, *aliases):
@@ -76,7 +78,7 @@ def _fields(cls: type[Actor], complain: _Complaints) -> dict[str, Field]:
         hints = get_type_hints(cls, include_extras=True)
     except NameError as error:
         complain.about(
-            f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it at run time"
+            f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it there"
         )
         raise AssertionError from error
     fields: dict[str, Field] = {}

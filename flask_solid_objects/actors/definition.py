@@ -18,7 +18,9 @@ from flask_solid_objects.values import ActorKey, MessageContext, OperationKind
 class OperationDefinition:
     """One operation, query or read of an actor."""
 
-    def __init__(self, actor_type: str, name: str, kind: OperationKind, signature: Signature, attribute: str | None) -> None:
+    def __init__(
+        self, actor_type: str, name: str, kind: OperationKind, signature: Signature, attribute: str | None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.signature = signature

@@ -34,7 +34,7 @@ class BoundQuery(Generic[P, R]):
         return self._function(self._actor, *args, **kwargs)
 
     def using(
-        self, *, timeout: float | timedelta = ..., idempotency_key: str = ..., context: object = ...
+        self, *, timeout: float | timedelta | None = None, idempotency_key: str | None = None, context: object = None
     ) -> BoundQuery[P, R]:
         """The same query with delivery options: ``timeout`` in seconds, ``idempotency_key``, ``context``."""
         return _Unavailable(self._actor, self.__name__)
@@ -62,12 +62,12 @@ class BoundOperation(BoundQuery[P, R]):
     def using(
         self,
         *,
-        timeout: float | timedelta = ...,
-        delay: float | timedelta = ...,
-        at: datetime = ...,
-        idempotency_key: str = ...,
-        context: object = ...,
-        session: AnySession = ...,
+        timeout: float | timedelta | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        idempotency_key: str | None = None,
+        context: object = None,
+        session: AnySession | None = None,
     ) -> BoundOperation[P, R]:
         """The same operation with delivery options.
 

@@ -52,7 +52,9 @@ class Registry:
                 )
         owner = cls.__dict__.get("_solid_registry")
         if owner is not None and owner is not self:
-            raise InvalidActor(f"{cls.__qualname__} is registered with another SolidObjects already; subclass it there.")
+            raise InvalidActor(
+                f"{cls.__qualname__} is registered with another SolidObjects already; subclass it there."
+            )
         for actor_type in (definition.actor_type, *definition.aliases):
             self._definitions[actor_type] = definition
         self._types = tuple(self._definitions)

@@ -64,9 +64,7 @@ class Signature:
             raise InvalidArguments("arguments", f"{error}; {title} takes {self._binding}.") from error
         if not bound.arguments:
             return "{}"
-        text = encode(
-            bound.arguments, path="arguments", limit=limit, setting="SOLID_OBJECTS_MAX_PAYLOAD_BYTES"
-        )
+        text = encode(bound.arguments, path="arguments", limit=limit, setting="SOLID_OBJECTS_MAX_PAYLOAD_BYTES")
         self.decode(text)
         return text
 
@@ -78,12 +76,10 @@ class Signature:
         try:
             decoded = self._argument_decoder.decode(text)
         except msgspec.ValidationError as error:
-            misfit = misfit(error, "arguments")
-            raise InvalidArguments(misfit.path, misfit.problem) from error
+            problem = misfit(error, "arguments")
+            raise InvalidArguments(problem.path, problem.problem) from error
         return {
-            name: value
-            for name in decoded.__struct_fields__
-            if (value := getattr(decoded, name)) is not msgspec.UNSET
+            name: value for name in decoded.__struct_fields__ if (value := getattr(decoded, name)) is not msgspec.UNSET
         }
 
     def encode_result(self, value: object, limit: int) -> str:
@@ -121,7 +117,9 @@ class Signature:
                 text = encode(parameter.default, path=parameter.name)
                 decode_as(text, hints.get(parameter.name, Any), path=parameter.name)
             except (InvalidPayload, PayloadTooLarge) as error:
-                raise ValueError(f"the default of {parameter.name} does not fit its annotation: {error.problem}") from error
+                raise ValueError(
+                    f"the default of {parameter.name} does not fit its annotation: {error.problem}"
+                ) from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -129,7 +127,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(function, include_extras=True)
     except NameError as error:
         raise ValueError(
-            f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it at run time"
+            f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it there"
         ) from error
     except TypeError as error:
         raise ValueError(f"an annotation is not a type: {error}") from error

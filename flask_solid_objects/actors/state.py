@@ -58,12 +58,16 @@ def default_of(default: Any, factory: Callable[[], Any] | None) -> Callable[[], 
 class StateSchema:
     """The declared fields and the steps between versions."""
 
-    def __init__(self, title: str, fields: Mapping[str, Field], version: int, steps: Mapping[int, StateMigration]) -> None:
+    def __init__(
+        self, title: str, fields: Mapping[str, Field], version: int, steps: Mapping[int, StateMigration]
+    ) -> None:
         self.fields = dict(fields)
         self.version = version
         self._title = title
         self._steps = dict(steps)
-        optional = [(f.name, f.type if f.type is Any else f.type | msgspec.UnsetType, msgspec.UNSET) for f in fields.values()]
+        optional = [
+            (f.name, f.type if f.type is Any else f.type | msgspec.UnsetType, msgspec.UNSET) for f in fields.values()
+        ]
         self._struct = msgspec.defstruct(f"{title}_state", optional, kw_only=True)
         self._decoder = msgspec.json.Decoder(self._struct)
 
@@ -82,9 +86,9 @@ class StateSchema:
         try:
             decoded = self._decoder.decode(text)
         except msgspec.ValidationError as error:
-            misfit = misfit(error, "state")
+            problem = misfit(error, "state")
             raise StateMigrationError(
-                f"The stored state of {self._title} does not fit its annotations: {misfit}. "
+                f"The stored state of {self._title} does not fit its annotations: {problem}. "
                 "Raise state_version and add a @state_migration."
             ) from error
         values = {}

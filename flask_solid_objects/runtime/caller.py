@@ -7,7 +7,9 @@ messages until its own is terminal or its deadline has passed (protocol 4.6).
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from flask_solid_objects.errors import (
     ActorDestroyed,
@@ -38,7 +40,7 @@ class Answer:
     record: MessageRecord | None = None
 
 
-class DeadlinePassed(Exception):  # noqa: N818 - a signal to the caller's runtime, which makes the CallTimeout
+class DeadlinePassed(Exception):
     """The message is durable and has no outcome yet."""
 
     def __init__(self, enqueued: Enqueued) -> None:
@@ -46,7 +48,7 @@ class DeadlinePassed(Exception):  # noqa: N818 - a signal to the caller's runtim
         self.enqueued = enqueued
 
 
-class ActivationRefused(Exception):  # noqa: N818 - a signal to the caller's runtime, which raises the cause
+class ActivationRefused(Exception):
     """The caller's own admit met an activation that fails; the message stays queued."""
 
     def __init__(self, enqueued: Enqueued, error: BaseException) -> None:
@@ -59,7 +61,13 @@ class Caller:
     """Runs calls of this process under its one registration of kind ``caller``."""
 
     def __init__(
-        self, core: Core, wake_ups: WakeUps, keeper: Keeper, registration: Registration, claiming: Claiming, ending: Ending
+        self,
+        core: Core,
+        wake_ups: WakeUps,
+        keeper: Keeper,
+        registration: Registration,
+        claiming: Claiming,
+        ending: Ending,
     ) -> None:
         self._core, self._wake_ups, self._keeper, self._registration = core, wake_ups, keeper, registration
         self._claiming, self._ending = claiming, ending
@@ -111,11 +119,8 @@ class Caller:
         repeated, request = False, new
         while True:
             try:
-                return self._core.database.transact(
-                    "admit",
-                    lambda tx: _noted(admitted, admission.admit(tx, request, claimant, repeated=repeated)),
-                    deadline=deadline,
-                )
+                admit = partial(admission.admit, new=request, claimant=claimant, repeated=repeated)
+                return self._core.database.transact("admit", partial(_noted, admitted, admit), deadline=deadline)
             except CommitUnknown as error:
                 announce("commit.unknown", act="admit", actor=new.key)
                 repeated = True
@@ -201,8 +206,7 @@ class Caller:
         return self._core.seams.clock.monotonic()
 
 
-def _noted(admitted: list[Enqueued], enqueued: Enqueued) -> Enqueued:
+def _noted(admitted: list[Enqueued], admit: Callable[[Transaction], Enqueued], tx: Transaction) -> Enqueued:
     """Remember what a unit did, for the case that its commit stays unknown."""
-    admitted.append(enqueued)
-    return enqueued
-
+    admitted.append(admit(tx))
+    return admitted[-1]

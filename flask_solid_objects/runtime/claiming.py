@@ -18,7 +18,7 @@ _BLOCKING_TRY_SECONDS = 0.2
 _EXPIRED_AT_ONCE = 20
 
 
-class CrashedWorker(Exception):  # noqa: N818 - the stored class name of a message whose runs never ended
+class CrashedWorker(Exception):
     """The process that ran the message ended or lost its lease, as often as the message may be attempted."""
 
 

@@ -50,5 +50,5 @@ class Core:
         """
         if self.database.is_memory:
             raise InvalidSettings(
-                {"SQLALCHEMY_DATABASE_URI": "is an in-memory database, in which only callers can run; use a file or a server."}
+                {"SQLALCHEMY_DATABASE_URI": "is in memory, where only callers can run; use a file or a server."}
             )

@@ -15,7 +15,7 @@ from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.turn import Completed, Failed, NotActivated, TurnEnd, failure_of
 from flask_solid_objects.runtime.wakeups import WakeUps
-from flask_solid_objects.store.completion import Completion, Failure
+from flask_solid_objects.store.completion import Failure
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import TERMINAL, Claim, Lease
 

@@ -93,9 +93,7 @@ class Operators:
         """The newest dead letters; pass the last id as ``before`` for the next page."""
         self._require("inspect", "dead_letters", None, context)
         dead = self._core.store.dead_letters
-        return self._core.database.read(
-            lambda tx: dead.page(tx, actor_type=actor_type, before=before, most=most)
-        )
+        return self._core.database.read(lambda tx: dead.page(tx, actor_type=actor_type, before=before, most=most))
 
     def dead_letter(self, dead_letter_id: int, *, context: object = None) -> DeadLetter:
         self._require("inspect", "dead_letters", None, context)
@@ -164,9 +162,7 @@ class Operators:
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _act(
-        self, name: str, key: ActorKey, act: Callable[[Transaction, Instance], _T], context: object
-    ) -> _T:
+    def _act(self, name: str, key: ActorKey, act: Callable[[Transaction, Instance], _T], context: object) -> _T:
         self._require(name, "actors", key, context)
         store = self._core.store
 

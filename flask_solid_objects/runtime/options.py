@@ -25,7 +25,9 @@ def checked_options(allowed: frozenset[str], base: Options, given: Mapping[str, 
     for name in given:
         if name not in allowed:
             raise TypeError(f"using() has no option {name!r} here; it has: {', '.join(sorted(allowed))}.")
-    values = {name: _CHECKS[name](value) if name in _CHECKS else value for name, value in given.items()}
+    values = {
+        name: _CHECKS[name](value) if name in _CHECKS and value is not None else value for name, value in given.items()
+    }
     options = replace(base, **values)
     if options.delay is not None and options.at is not None:
         raise TypeError("delay and at exclude each other: one is from now on, the other a time.")

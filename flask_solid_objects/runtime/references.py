@@ -189,9 +189,7 @@ class Verb:
     ) -> Verb:
         """The same verb with delivery options; which of them fit is said by the verb that is used."""
         known = CALL | SEND if self._operation.kind == "operation" else CALL
-        return Verb(
-            self._registry, self._target, self._operation, checked_options(known, self._options, options)
-        )
+        return Verb(self._registry, self._target, self._operation, checked_options(known, self._options, options))
 
     @property
     def _title(self) -> str:

@@ -85,9 +85,7 @@ class Runtime:
     def call(self, target: Target, operation: OperationDefinition, arguments: str, options: Options) -> Any:
         return self._here().verbs.call(target, operation, arguments, options)
 
-    def send(
-        self, target: Target, operation: OperationDefinition, arguments: str, options: Options
-    ) -> Message[Any]:
+    def send(self, target: Target, operation: OperationDefinition, arguments: str, options: Options) -> Message[Any]:
         return self._here().verbs.send(target, operation, arguments, options)
 
     def snapshot(self, target: Target, options: Options) -> Any:

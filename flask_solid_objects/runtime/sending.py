@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from flask_solid_objects.actors.message import Message
@@ -66,9 +67,8 @@ class Sending:
         deadline = self._core.seams.clock.monotonic() + SEND_SECONDS
         while True:
             try:
-                return self._core.database.transact(
-                    "send", lambda tx, repeated=repeated: admission.admit(tx, new, None, repeated=repeated), deadline=deadline
-                )
+                admit = partial(admission.admit, new=new, claimant=None, repeated=repeated)
+                return self._core.database.transact("send", admit, deadline=deadline)
             except CommitUnknown as error:
                 announce("commit.unknown", act="send", actor=new.key)
                 repeated = True

@@ -150,4 +150,3 @@ class SqliteTransport:
                     wake_ups.deliver_all()
         finally:
             version.close()
-

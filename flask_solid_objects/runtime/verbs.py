@@ -57,9 +57,7 @@ class Verbs:
             raise self._timed_out(target, operation.name, passed.enqueued, timeout) from None
         return self._value(operation, answer)
 
-    def send(
-        self, target: Target, operation: OperationDefinition, arguments: str, options: Options
-    ) -> Message[Any]:
+    def send(self, target: Target, operation: OperationDefinition, arguments: str, options: Options) -> Message[Any]:
         """Store a message; a worker runs it later."""
         self._authorize(target, operation, arguments, options)
         new = self._new(target, operation, arguments, options, sync=False)

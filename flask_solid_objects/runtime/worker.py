@@ -21,9 +21,7 @@ class Worker(Role):
 
     kind: ClassVar[str] = "worker"
 
-    def __init__(
-        self, core: Core, wake_ups: WakeUps, keeper: Keeper, claiming: Claiming, ending: Ending
-    ) -> None:
+    def __init__(self, core: Core, wake_ups: WakeUps, keeper: Keeper, claiming: Claiming, ending: Ending) -> None:
         super().__init__(core, wake_ups, keeper)
         self._claiming, self._ending = claiming, ending
         self._turns = TurnRunner(core)

@@ -100,9 +100,7 @@ class Administration:
         return [self._instance_report(row, tx.now()) for row in rows]
 
     def report(self, tx: Transaction, key: ActorKey) -> InstanceReport | None:
-        row = tx.one(
-            self._report, actor_type=key.actor_type, actor_id=self._dialect.encode_text(key.actor_id)
-        )
+        row = tx.one(self._report, actor_type=key.actor_type, actor_id=self._dialect.encode_text(key.actor_id))
         return None if row is None else self._instance_report(row, tx.now())
 
     def depth(self, tx: Transaction, instance_id: int, most: int) -> int:

@@ -35,9 +35,7 @@ class Admission:
         self._instances, self._mailbox, self._leases, self._single = instances, mailbox, leases, single
         self._limit = mailbox_limit
 
-    def admit(
-        self, tx: Transaction, new: NewMessage, claimant: Claimant | None, *, repeated: bool = False
-    ) -> Enqueued:
+    def admit(self, tx: Transaction, new: NewMessage, claimant: Claimant | None, *, repeated: bool = False) -> Enqueued:
         """Store a message, or find the one that an equal request stored before.
 
         :param repeated: an earlier try ended in an unknown commit: look the request id up first (protocol 5.3).
@@ -73,9 +71,7 @@ class Admission:
             raise ActorDestroyed(new.key.actor_type, new.key.actor_id)
         return instance
 
-    def _known(
-        self, tx: Transaction, new: NewMessage, instance: Instance, *, repeated: bool
-    ) -> MessageRecord | None:
+    def _known(self, tx: Transaction, new: NewMessage, instance: Instance, *, repeated: bool) -> MessageRecord | None:
         if repeated:
             known = self._mailbox.find_by_request(tx, new.request_id)
             if known is not None:
@@ -99,9 +95,7 @@ class Admission:
             held = self._leases.claim_of_token(tx, instance.id, claimant.token)
             message = self._mailbox.stored(tx, known.id) if held is not None and held[0] == known.id else None
             if held is not None and message is not None:
-                lease = Lease(
-                    instance_id=instance.id, owner=claimant.owner, token=claimant.token, generation=held[1]
-                )
+                lease = Lease(instance_id=instance.id, owner=claimant.owner, token=claimant.token, generation=held[1])
                 claim = self._claim(tx, new.key, lease, message, instance)
         return Enqueued(
             message_id=known.id,
@@ -137,7 +131,10 @@ class Admission:
         message_id = self._mailbox.insert(tx, new, instance.id, sequence, available_at=now, attempts=1)
         self._leases.insert_claim(tx, lease, message_id)
         self._instances.update(
-            tx, instance.id, **self._leases.lease_columns(lease, now, claimant.seconds), next_message_sequence=sequence + 1
+            tx,
+            instance.id,
+            **self._leases.lease_columns(lease, now, claimant.seconds),
+            next_message_sequence=sequence + 1,
         )
         message = StoredMessage(
             id=message_id,
@@ -157,9 +154,7 @@ class Admission:
             message_id=message_id, instance_id=instance.id, sequence=sequence, request_id=new.request_id, claim=claim
         )
 
-    def _claim(
-        self, tx: Transaction, key: ActorKey, lease: Lease, message: StoredMessage, instance: Instance
-    ) -> Claim:
+    def _claim(self, tx: Transaction, key: ActorKey, lease: Lease, message: StoredMessage, instance: Instance) -> Claim:
         state = self._instances.state(tx, instance.id)
         return Claim(
             key=key, lease=lease, message=message, state=state, now=tx.now(), parked_count=instance.parked_count
@@ -182,6 +177,4 @@ class Admission:
         self._instances.update(
             tx, instance.id, next_message_sequence=sequence + 1, ready_at=ready_at, has_backlog=backlog
         )
-        return Enqueued(
-            message_id=message_id, instance_id=instance.id, sequence=sequence, request_id=new.request_id
-        )
+        return Enqueued(message_id=message_id, instance_id=instance.id, sequence=sequence, request_id=new.request_id)

@@ -118,8 +118,7 @@ class Database:
         while True:
             try:
                 with self._unit(name, limit) as transaction:
-                    result = work(transaction)
-                return result
+                    return work(transaction)
             except _Repeat as repeat:
                 cause = repeat.cause
             pause = clock.jitter(min(0.001 * 2.0**repetition, 0.1))
@@ -254,11 +253,13 @@ class Database:
             mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
             connection.rollback()
             if mode != "wal":
-                _log.warning("SQLite is in journal mode %s: readers block writers. Run `flask solid upgrade` once.", mode)
+                _log.warning(
+                    "SQLite is in journal mode %s: readers block writers. Run `flask solid upgrade` once.", mode
+                )
         self._process().checked = True
 
 
-class _Repeat(Exception):  # noqa: N818 - a signal between two methods, never seen outside
+class _Repeat(Exception):
     """The unit was rolled back and may run again."""
 
     def __init__(self, cause: BaseException) -> None:

@@ -139,4 +139,3 @@ class DeadLetters:
             last_failed_at=last,
             retried_message_id=row[13],
         )
-

@@ -7,6 +7,7 @@ constructs run by SQLAlchemy. Bind processors do not run there, so times and ids
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,10 +99,12 @@ class Dialect:
     def prepare_connection(self, connection: Any) -> None:
         """Set up a new driver connection of the runtime's own engine."""
 
-    def check_server(self, engine: Engine, version: Sequence[int]) -> None:
-        if tuple(version) < self.minimum:
+    def check_server(self, engine: Engine, version: Sequence[int | str]) -> None:
+        if _numbers(version) < self.minimum:
             wanted = ".".join(map(str, self.minimum))
-            raise UnsupportedDatabase(f"{self.name} {'.'.join(map(str, version))} is too old; {wanted} or newer is needed.")
+            raise UnsupportedDatabase(
+                f"{self.name} {'.'.join(map(str, version))} is too old; {wanted} or newer is needed."
+            )
 
     def classify(self, error: BaseException) -> Fault:
         raise NotImplementedError
@@ -162,7 +165,7 @@ class PostgreSQLDialect(Dialect):
     has_writable_cte = True
     can_notify = True
     now = func.clock_timestamp(type_=sqlalchemy.DateTime(timezone=True))
-    core = PGDialect_psycopg()
+    core = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
     def begin(self, cursor: Any, milliseconds: int) -> None:
         # Local to the transaction: nothing stays behind on a connection of a transaction pooler.
@@ -226,9 +229,9 @@ class MySQLDialect(Dialect):
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
 
-    def check_server(self, engine: Engine, version: Sequence[int]) -> None:
+    def check_server(self, engine: Engine, version: Sequence[int | str]) -> None:
         minimum = self.minimum_mariadb if getattr(engine.dialect, "is_mariadb", False) else self.minimum
-        if tuple(version) < minimum:
+        if _numbers(version) < minimum:
             wanted = ".".join(map(str, minimum))
             raise UnsupportedDatabase(
                 f"This MySQL or MariaDB server ({'.'.join(map(str, version))}) is too old; {wanted} or newer is needed."
@@ -245,6 +248,11 @@ class MySQLDialect(Dialect):
         if code == 1146:
             return Fault.MISSING_TABLE
         return Fault.OTHER
+
+
+def _numbers(version: Sequence[int | str]) -> tuple[int, ...]:
+    """The leading numbers of a server's version; MariaDB adds words."""
+    return tuple(itertools.takewhile(lambda part: isinstance(part, int), version))  # type: ignore[arg-type]
 
 
 _DIALECTS: dict[str, type[Dialect]] = {

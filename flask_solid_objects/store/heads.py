@@ -90,9 +90,7 @@ class Heads:
     def _look_closer(self, tx: Transaction, instance_id: int, prompt: int | None, blocked_at: int | None) -> Waiting:
         now, decode = tx.now(), self._dialect.decode_time
         limit = _NO_SEQUENCE if blocked_at is None else blocked_at
-        row = tx.one(
-            self._details, instance_id=instance_id, now=self._dialect.encode_time(now), blocked_at=limit
-        )
+        row = tx.one(self._details, instance_id=instance_id, now=self._dialect.encode_time(now), blocked_at=limit)
         assert row is not None, "an aggregate always gives a row"
         due, next_due, blocker_due = row[0], decode(row[1]), decode(row[2])
         heads = [sequence for sequence in (prompt, due) if sequence is not None and sequence < limit]

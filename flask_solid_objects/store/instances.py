@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from flask_solid_objects.errors import ActorDestroyed
 from flask_solid_objects.store.dialects import Dialect, Statement

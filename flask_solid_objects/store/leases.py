@@ -37,7 +37,13 @@ class Leases:
         self, tables: Tables, dialect: Dialect, instances: Instances, mailbox: Mailbox, heads: Heads, dead: DeadLetters
     ) -> None:
         c, m = tables.claimed_messages, tables.messages
-        self._dialect, self._instances, self._mailbox, self._heads, self._dead = dialect, instances, mailbox, heads, dead
+        self._dialect, self._instances, self._mailbox, self._heads, self._dead = (
+            dialect,
+            instances,
+            mailbox,
+            heads,
+            dead,
+        )
         self._insert = dialect.compile(
             insert(c),
             *("message_id", "instance_id", "process_id", "activation_token", "activation_generation", "claimed_at"),
@@ -58,7 +64,9 @@ class Leases:
             )
         )
         self._move = dialect.compile(
-            update(c).where(c.c.instance_id == bindparam("w_instance_id"), c.c.activation_token == bindparam("w_token")),
+            update(c).where(
+                c.c.instance_id == bindparam("w_instance_id"), c.c.activation_token == bindparam("w_token")
+            ),
             *("message_id", "activation_generation", "claimed_at"),
         )
         self._advance = dialect.compile(
@@ -221,9 +229,7 @@ class Leases:
     def end_by_operator(self, tx: Transaction, instance: Instance) -> None:
         """Take the lease away for good; what becomes of the message is up to the caller."""
         tx.write(self._drop, instance_id=instance.id)
-        self._instances.update(
-            tx, instance.id, **self.released(), activation_generation=instance.generation + 1
-        )
+        self._instances.update(tx, instance.id, **self.released(), activation_generation=instance.generation + 1)
 
     def claim_of_token(self, tx: Transaction, instance_id: int, token: str) -> tuple[int, int] | None:
         """The message and generation that are claimed under this token, when a commit was ambiguous (protocol 5.3)."""

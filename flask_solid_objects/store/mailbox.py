@@ -87,7 +87,14 @@ class Mailbox:
         )
 
     def insert(
-        self, tx: Transaction, new: NewMessage, instance_id: int, sequence: int, *, available_at: datetime, attempts: int
+        self,
+        tx: Transaction,
+        new: NewMessage,
+        instance_id: int,
+        sequence: int,
+        *,
+        available_at: datetime,
+        attempts: int,
     ) -> int:
         """Store a message under its sequence and return its id; ``attempts`` is 1 when it is claimed at once."""
         now = self._dialect.encode_time(tx.now())
@@ -174,9 +181,7 @@ class Mailbox:
         return self._record(tx.one(self._by_request, request_id=request_id))
 
     def find_by_idempotency_key(self, tx: Transaction, instance_id: int, key: str) -> MessageRecord | None:
-        return self._record(
-            tx.one(self._by_idempotency, instance_id=instance_id, key=self._dialect.encode_text(key))
-        )
+        return self._record(tx.one(self._by_idempotency, instance_id=instance_id, key=self._dialect.encode_text(key)))
 
     def _record_select(self) -> Select[Any]:
         t = self._tables

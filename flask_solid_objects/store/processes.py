@@ -78,9 +78,7 @@ class Processes:
         )
 
     def register(self, tx: Transaction, *, process_id: str, kind: str, hostname: str, pid: int, metadata: str) -> None:
-        tx.write(
-            self._insert, id=process_id, kind=kind, hostname=hostname[:255], pid=pid, metadata=metadata
-        )
+        tx.write(self._insert, id=process_id, kind=kind, hostname=hostname[:255], pid=pid, metadata=metadata)
 
     def beat(self, tx: Transaction, process_id: str) -> bool:
         """Record a sign of life; False when somebody declared this process dead, which must register anew."""

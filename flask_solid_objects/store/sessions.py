@@ -22,7 +22,7 @@ _OUTBOX = "solid_objects_outbox"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSends:
-    """What is done with the items of one transaction: ``write`` on its cursor before it commits, ``committed`` after."""
+    """What is done with the items of one transaction: ``write`` before it commits, ``committed`` after."""
 
     write: Callable[[Any, Sequence[Any]], None]
     committed: Callable[[Sequence[Any]], None]

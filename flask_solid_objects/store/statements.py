@@ -13,7 +13,9 @@ _WRITES_INSIDE = re.compile(
     re.IGNORECASE,
 )
 _LITERALS = re.compile(r"'(?:[^']|'')*'")
-_HARMLESS = re.compile(r"\s*(set\s+(local\s+|session\s+)?transaction|savepoint|release|rollback|begin|start)\b", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"\s*(set\s+(local\s+|session\s+)?transaction|savepoint|release|rollback|begin|start)\b", re.IGNORECASE
+)
 
 
 def is_write(statement: str, context: Any = None) -> bool:

@@ -58,5 +58,6 @@ class Transaction:
         self._now = moment
 
     def _run(self, statement: Statement, parameters: dict[str, Any]) -> None:
-        self._cursor.execute(statement.text, {**statement.constants, **parameters} if statement.constants else parameters)
-
+        self._cursor.execute(
+            statement.text, {**statement.constants, **parameters} if statement.constants else parameters
+        )

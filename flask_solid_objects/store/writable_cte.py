@@ -327,6 +327,4 @@ class WritableCte:
             .returning(m.c.id)
             .cte("completed")
         )
-        return select(
-            *(select(func.count()).select_from(cte).scalar_subquery() for cte in (fenced, ended, completed))
-        )
+        return select(*(select(func.count()).select_from(cte).scalar_subquery() for cte in (fenced, ended, completed)))

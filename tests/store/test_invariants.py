@@ -137,8 +137,8 @@ def effect_left_lying(p: Population) -> None:
     stopped = p.rows.process(shutdown_state="stopped", stopped_at=p.rows.at(-121))
     p.rows.add(
         p.rows.tables.effects,
-        **{"message_id": p.first_finished, "instance_id": p.idle, "effect_id": "e", "name": "charge", "arguments": {}},
-        **{"status": "processing", "max_attempts": 3, "available_at": p.rows.now, "claimed_by": stopped},
+        message_id=p.first_finished, instance_id=p.idle, effect_id="e", name="charge", arguments={},
+        status="processing", max_attempts=3, available_at=p.rows.now, claimed_by=stopped,
     )
 
 
@@ -194,7 +194,7 @@ def found(population: Population, *, roles_running: bool = True, **options: Any)
 
 def test_every_allowed_state_is_silent(population: Population) -> None:
     """Actors that are idle, running, waiting, in back-off, paused or parked break nothing."""
-    assert [] == found(population)
+    assert found(population) == []
 
 
 @pytest.mark.parametrize(("expected", "plant"), [pytest.param(*fault, id=fault[1].__name__) for fault in FAULTS])
@@ -218,7 +218,7 @@ def test_a_violation_names_the_rule_and_the_row(population: Population) -> None:
 
     first = found(population, limit=1)
 
-    assert ["I1"] == [violation.invariant for violation in first]
+    assert [violation.invariant for violation in first] == ["I1"]
     assert f"Counter 'busy' (instance {population.busy}), sequence " in first[0].subject
     assert INVARIANTS[0].text == first[0].statement
 
@@ -227,14 +227,14 @@ def test_nothing_is_left_lying_while_no_role_runs(population: Population) -> Non
     """Without a worker or maintenance role, an expired claim waits for the next one and is no violation."""
     claim_left_lying(population)
 
-    assert [] == found(population, roles_running=False)
+    assert found(population, roles_running=False) == []
 
 
 def test_gaps_are_allowed_once_pruned(population: Population) -> None:
     """Retention deletes finished messages, so only a sequence that was given twice counts from then on."""
     sequence_lost(population)
 
-    assert [] == found(population, pruned=True)
+    assert found(population, pruned=True) == []
 
     sequence_given_twice(population)
 

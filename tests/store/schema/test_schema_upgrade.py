@@ -294,7 +294,7 @@ def test_threads_upgrade_at_once(engine: Engine) -> None:
         barrier.wait()
         try:
             upgrade(engine)
-        except BaseException as error:  # noqa: BLE001 - shown by the assertion
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
