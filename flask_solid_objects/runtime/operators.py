@@ -49,6 +49,11 @@ class Operators:
             raise UnknownInstance(key.actor_type, key.actor_id)
         return report
 
+    def depth(self, instance_id: int, *, most: int) -> int:
+        """How many messages of an actor wait, counted up to a limit."""
+        administration = self._core.store.administration
+        return self._core.database.read(lambda tx: administration.depth(tx, instance_id, most))
+
     def pause(self, key: ActorKey, *, context: object = None) -> bool:
         """Let the running turn finish and start no other; False when it was paused already."""
         return self._act("pause", key, self._core.store.administration.pause, context)

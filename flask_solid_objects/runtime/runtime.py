@@ -56,7 +56,7 @@ class Runtime:
 
     def __init__(self, core: Core, outbox: SessionOutbox) -> None:
         self.core = core
-        self._outbox = outbox
+        self.outbox = outbox
         self._lock = threading.Lock()
         self._process: _Process | None = None
         self._closed = False
@@ -121,8 +121,19 @@ class Runtime:
 
     # -- life ---------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Stop the threads of this process, deregister its caller, close its connections; may be called twice."""
+    def check_schema(self) -> None:
+        """Look whether the tables are there, before anything starts.
+
+        :raises SchemaMissing: naming the commands that make them.
+        """
+        threshold, processes = self.settings.process_alive_threshold, self.core.store.processes
+        self.core.database.read(lambda tx: processes.stale(tx, threshold))
+
+    def close(self, *, keep_connections: bool = False) -> None:
+        """Stop the threads of this process, deregister its caller, close its connections; may be called twice.
+
+        :param keep_connections: the pool belongs to another runtime too.
+        """
         with self._lock:
             process, self._process = self._process, None
         if process is None or process.pid != os.getpid():
@@ -136,7 +147,8 @@ class Runtime:
         except Exception as error:
             # The row goes stale and is cleaned up by maintenance; closing must go on.
             announce("process.heartbeat_failed", role="caller", error=type(error).__name__)
-        self.core.database.dispose()
+        if not keep_connections:
+            self.core.database.dispose()
 
     def _here(self) -> _Process:
         process = self._process
@@ -154,7 +166,7 @@ class Runtime:
         claiming, ending = Claiming(core), Ending(core, wake_ups)
         keeper.register_lazily(registration)
         caller = Caller(core, wake_ups, keeper, registration, claiming, ending)
-        sending = Sending(core, wake_ups, self._outbox)
+        sending = Sending(core, wake_ups, self.outbox)
         atexit.register(_close, weakref.ref(self))
         return _Process(
             pid=os.getpid(),

@@ -47,6 +47,9 @@ class RedisTransport:
                     self._sends = True
                     self._threads.start("send", self._send)
 
+    def wait_probed(self, timeout: float) -> bool:
+        return True
+
     def stop(self) -> None:
         self._threads.stopping.set()
         self._outgoing.ready.set()

@@ -138,6 +138,9 @@ class SqliteTransport:
     def publish(self, instance_id: int | None, work: bool) -> None:
         """The commit itself is the signal."""
 
+    def wait_probed(self, timeout: float) -> bool:
+        return True
+
     def stop(self) -> None:
         self._threads.stop()
 

@@ -81,6 +81,9 @@ class ConfiguredTransport:
             # A hint that fails must not fail the act that has committed already.
             self._threads.tell("signal", error)
 
+    def wait_probed(self, timeout: float) -> bool:
+        return True
+
     def stop(self) -> None:
         self._threads.stop()
         stop = getattr(self._adapter, "stop", None)

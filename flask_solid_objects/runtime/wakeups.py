@@ -26,6 +26,9 @@ class Transport(Protocol):
     def publish(self, instance_id: int | None, work: bool) -> None:
         """Tell the other processes, soon and without blocking."""
 
+    def wait_probed(self, timeout: float) -> bool:
+        """Wait until it is known what the path can do."""
+
     def stop(self) -> None:
         """End all threads and connections."""
 
@@ -140,6 +143,10 @@ class WakeUps:
                 return
             self._started = True
         self._transport.start(self)
+
+    def wait_probed(self, timeout: float) -> bool:
+        """Wait until the transport knows what its path can do; at once where there is nothing to find out."""
+        return True if self._transport is None else self._transport.wait_probed(timeout)
 
     def stop(self) -> None:
         """End the transport and let every waiter go."""

@@ -1,0 +1,113 @@
+"""``flask solid status``, ``cleanup`` and ``dead-letters``: what runs, and what has failed for good."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from flask.cli import AppGroup, with_appcontext
+
+from flask_solid_objects.cli.current import current_runtime
+from flask_solid_objects.cli.output import CLI_CONTEXT, command_errors, json_option, plain, print_json, print_table
+from flask_solid_objects.store.dead_letters import DeadLetter
+
+dead_letters = AppGroup("dead-letters", help="Messages that failed for good.")
+
+
+@click.command("status")
+@json_option
+@with_appcontext
+@command_errors
+def status_command(as_json: bool) -> None:
+    """Show the processes that are registered and have not stopped."""
+    processes = current_runtime().operators.processes(context=CLI_CONTEXT)
+    if as_json:
+        print_json([{**plain(process), "metadata": json.loads(process.metadata)} for process in processes])
+        return
+    rows = [
+        (p.kind, p.hostname, p.pid, "stale" if p.is_stale else p.shutdown_state, p.started_at, p.last_heartbeat_at)
+        for p in processes
+    ]
+    empty = "Nothing runs. Start `flask solid work`."
+    print_table(["kind", "host", "pid", "state", "started", "last heartbeat"], rows, empty)
+
+
+@click.command("cleanup")
+@json_option
+@with_appcontext
+@command_errors
+def cleanup_command(as_json: bool) -> None:
+    """Free what dead processes held; maintenance does it by itself while a worker runs."""
+    count = current_runtime().operators.clean_up(context=CLI_CONTEXT)
+    if as_json:
+        print_json({"cleaned_processes": count})
+    else:
+        click.echo(f"Cleaned up after {count} dead processes.")
+
+
+@dead_letters.command("list")
+@click.option("--type", "actor_type", default=None, help="Only this actor type.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Rows of one page.")
+@click.option("--before", type=int, default=None, help="Go on below this id.")
+@json_option
+@command_errors
+def list_dead_letters(actor_type: str | None, limit: int, before: int | None, as_json: bool) -> None:
+    """List the newest dead letters."""
+    letters = current_runtime().operators.dead_letters(
+        actor_type=actor_type, before=before, most=limit, context=CLI_CONTEXT
+    )
+    if as_json:
+        print_json([_letter(letter) for letter in letters])
+        return
+    rows = [
+        (
+            each.id,
+            each.key.actor_type,
+            each.key.actor_id,
+            each.operation,
+            each.attempts,
+            each.exception_class,
+            each.last_failed_at,
+            each.retried_message_id,
+        )
+        for each in letters
+    ]
+    headers = ["id", "type", "actor", "operation", "attempts", "error", "failed", "retried as"]
+    print_table(headers, rows, "There are no dead letters.")
+
+
+@dead_letters.command("show")
+@click.argument("dead_letter_id", type=int)
+@json_option
+@command_errors
+def show_dead_letter(dead_letter_id: int, as_json: bool) -> None:
+    """Show one dead letter with its arguments and backtrace."""
+    letter = current_runtime().operators.dead_letter(dead_letter_id, context=CLI_CONTEXT)
+    if as_json:
+        print_json(_letter(letter))
+        return
+    click.echo(f"{letter.key} {letter.operation}, message {letter.message_id}, {letter.attempts} attempts")
+    click.echo(f"Arguments: {letter.arguments}")
+    click.echo(f"{letter.exception_class}: {letter.exception_message}")
+    for line in json.loads(letter.backtrace):
+        click.echo(f"  {line}")
+    if letter.retried_message_id is not None:
+        click.echo(f"Retried as message {letter.retried_message_id}.")
+
+
+@dead_letters.command("retry")
+@click.argument("dead_letter_id", type=int)
+@json_option
+@command_errors
+def retry_dead_letter(dead_letter_id: int, as_json: bool) -> None:
+    """Send the message again, at the end of its mailbox; a second time gives the same message."""
+    message = current_runtime().operators.retry_dead_letter(dead_letter_id, context=CLI_CONTEXT)
+    if as_json:
+        print_json({"message_id": message.id, "sequence": message.sequence, "request_id": message.request_id})
+    else:
+        click.echo(f"Sent again as message {message.id}.")
+
+
+def _letter(letter: DeadLetter) -> dict[str, object]:
+    values: dict[str, object] = plain(letter)
+    return values | {"arguments": json.loads(letter.arguments), "backtrace": json.loads(letter.backtrace)}
