@@ -1,0 +1,66 @@
+"""A ticket shop: every event is one durable actor, and a page over it that needs no JavaScript.
+
+Run it with ``make demo``, or ``flask --app example_app seed`` and ``flask --app example_app solid dev``.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+from flask import Flask, Response
+from flask.cli import with_appcontext
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy.orm import DeclarativeBase
+
+from example_app.actors import Event, Ledger, solid
+from example_app.shop import shop
+from flask_solid_objects.store.schema import upgrade
+
+
+class Base(DeclarativeBase):
+    """The shop has no tables of its own: all its data is in actors."""
+
+
+def create_app(config: dict[str, object] | None = None) -> Flask:
+    """Make the app; ``DATABASE_URL`` chooses another database than the SQLite file in the instance folder."""
+    app = Flask(__name__)
+    app.config.update(
+        SECRET_KEY=os.environ.get("SECRET_KEY", "only for the example"),
+        SQLALCHEMY_DATABASE_URI=os.environ.get("DATABASE_URL", "sqlite:///ticket_shop.sqlite3"),
+        SESSION_COOKIE_SAMESITE="Lax",
+    )
+    app.config.update(config or {})
+    SQLAlchemy(model_class=Base).init_app(app)
+    solid.init_app(app)
+    app.register_blueprint(shop)
+    app.cli.add_command(seed_command)
+    app.after_request(_secure)
+    return app
+
+
+def _secure(response: Response) -> Response:
+    """No script runs on these pages at all, ours included."""
+    policy = "default-src 'self'; script-src 'none'; frame-ancestors 'none'"
+    response.headers.setdefault("Content-Security-Policy", policy)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    return response
+
+
+def seed() -> bool:
+    """Make the tables and the first event; False when it was there already."""
+    upgrade(solid.runtime.core.database.engine, solid.runtime.settings.table_prefix)
+    event = Event.ref("night-of-strings")
+    if event.snapshot().title:
+        return False
+    event.open(title="Night of Strings", venue="Small Hall", rows=6, seats_per_row=8, price_cents=3200)
+    Ledger.ref("night-of-strings").note.send(text="The event is on sale.", cents=0)
+    return True
+
+
+@click.command("seed")
+@with_appcontext
+def seed_command() -> None:
+    """Make the tables and an event, if they are not there yet."""
+    click.echo("An event is on sale." if seed() else "The event was on sale already.")
