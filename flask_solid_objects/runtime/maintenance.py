@@ -31,7 +31,7 @@ class Maintenance(Role):
 
     def run_once(self) -> bool:
         """Recover; the interval is this role's own, so that ordinary work does not wake it."""
-        worked = self._claiming.recover_expired() > 0
+        worked = self.recover() > 0
         now, interval = self._core.seams.clock.monotonic(), self._core.settings.dead_process_cleanup_interval
         if interval > 0 and (self._cleaned_at is None or now - self._cleaned_at >= interval):
             self._cleaned_at = now
@@ -40,6 +40,10 @@ class Maintenance(Role):
             self._wake_ups.signal(instance_id=None, work=True)
         self._core.seams.clock.wait(self._stopping, self._pause())
         return True
+
+    def recover(self) -> int:
+        """Take over expired leases; how many there were."""
+        return self._claiming.recover_expired()
 
     def _pause(self) -> float:
         return min(self._core.settings.idle_polling_interval * 2, self._core.settings.lease_duration / 4)

@@ -25,7 +25,7 @@ class Worker(Role):
         super().__init__(core, wake_ups, keeper)
         self._claiming, self._ending = claiming, ending
         self._turns = TurnRunner(core)
-        self._recovered_at = core.seams.clock.monotonic()
+        self._recovered_at: float | None = None
         self.running: Claim | None = None
 
     def run_once(self) -> bool:
@@ -42,7 +42,7 @@ class Worker(Role):
     def _recover(self) -> bool:
         """Expired leases of any type, looked for once per idle interval, so that a crash costs no other timer."""
         now = self._core.seams.clock.monotonic()
-        if now - self._recovered_at < self._core.settings.idle_polling_interval:
+        if self._recovered_at is not None and now - self._recovered_at < self._core.settings.idle_polling_interval:
             return False
         self._recovered_at = now
         return self._claiming.recover_expired() > 0

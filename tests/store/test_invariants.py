@@ -137,8 +137,15 @@ def effect_left_lying(p: Population) -> None:
     stopped = p.rows.process(shutdown_state="stopped", stopped_at=p.rows.at(-121))
     p.rows.add(
         p.rows.tables.effects,
-        message_id=p.first_finished, instance_id=p.idle, effect_id="e", name="charge", arguments={},
-        status="processing", max_attempts=3, available_at=p.rows.now, claimed_by=stopped,
+        message_id=p.first_finished,
+        instance_id=p.idle,
+        effect_id="e",
+        name="charge",
+        arguments={},
+        status="processing",
+        max_attempts=3,
+        available_at=p.rows.now,
+        claimed_by=stopped,
     )
 
 
