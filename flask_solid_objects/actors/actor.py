@@ -88,6 +88,9 @@ class Actor:
         raise ActorCallCycle(verb, f"itself ({self._solid_key})")
 
     def __setattr__(self, name: str, value: object) -> None:
+        computed = getattr(getattr(type(self), name, None), "__set__", None)
+        if computed is not None:
+            computed(self, value)
         if name not in self._solid_declared:
             declared = ", ".join(sorted(self._solid_declared)) or "none"
             raise AttributeError(

@@ -16,7 +16,7 @@ from flask_solid_objects.actors.operation import Operation, Query
 from flask_solid_objects.actors.signature import Signature
 from flask_solid_objects.actors.state import Field, StateMigration, StateSchema, default_of
 from flask_solid_objects.errors import InvalidActor, InvalidPayload
-from flask_solid_objects.payload import decode_as, encode
+from flask_solid_objects.payloads import decode_as, encode
 
 NAME_LENGTH = 191
 # What references and actors already have, and what the bound verbs are called.

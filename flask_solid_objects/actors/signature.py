@@ -13,7 +13,7 @@ import msgspec
 
 from flask_solid_objects.actors.annotations import problem_of_type
 from flask_solid_objects.errors import InvalidArguments, InvalidPayload, PayloadTooLarge
-from flask_solid_objects.payload import decode_as, encode, misfit
+from flask_solid_objects.payloads import decode_as, encode, misfit
 
 _REFUSED = {
     inspect.Parameter.VAR_POSITIONAL: "*{name} is not possible: messages store their arguments by name",

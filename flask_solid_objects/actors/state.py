@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from flask_solid_objects.errors import InvalidPayload, StateMigrationError
-from flask_solid_objects.payload import decode, encode, misfit
+from flask_solid_objects.payloads import decode, encode, misfit
 
 StateStep = Callable[[dict[str, Any]], dict[str, Any]]
 

@@ -15,7 +15,7 @@ from flask_solid_objects.errors import (
     UnknownActorType,
     UnknownOperation,
 )
-from flask_solid_objects.payload import decode
+from flask_solid_objects.payloads import decode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.policies import PolicyName
 from flask_solid_objects.runtime.remembered import entries_of

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from flask_solid_objects.payload import encode
+from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Claim, Lease

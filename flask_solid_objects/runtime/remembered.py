@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask_solid_objects.payload import decode, encode
+from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.values import Claim
 

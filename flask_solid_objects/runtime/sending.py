@@ -20,7 +20,7 @@ from flask_solid_objects.errors import (
     CommitUnknown,
     DatabaseDeadlineExceeded,
 )
-from flask_solid_objects.payload import decode
+from flask_solid_objects.payloads import decode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.wakeups import WakeUps

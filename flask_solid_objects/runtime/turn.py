@@ -20,7 +20,7 @@ from flask_solid_objects.errors import (
     QueryMutatedState,
     Rejected,
 )
-from flask_solid_objects.payload import encode
+from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.remembered import remember

@@ -8,7 +8,7 @@ from typing import Any
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import ActorCallCycle, CallInsideTransaction, CallTimeout
-from flask_solid_objects.payload import decode
+from flask_solid_objects.payloads import decode
 from flask_solid_objects.runtime.caller import ActivationRefused, Answer, Caller, DeadlinePassed
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.diagnosis import diagnose

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from flask_solid_objects.errors import ActorDestroyed, IdempotencyConflict, MailboxFull
-from flask_solid_objects.payload import same
+from flask_solid_objects.payloads import same
 from flask_solid_objects.store.completion import Claimant
 from flask_solid_objects.store.heads import hints_after_arrival
 from flask_solid_objects.store.instances import Instance, Instances

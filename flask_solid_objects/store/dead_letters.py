@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, insert, or_, select, update
 
-from flask_solid_objects.payload import decode, encode
+from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.store.dialects import Dialect
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction

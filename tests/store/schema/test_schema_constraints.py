@@ -19,7 +19,14 @@ T = build_tables(MetaData())
 
 # A row of each table with all that an INSERT must give.
 REQUIRED: dict[Table, dict[str, Any]] = {
-    T.processes: {"kind": "worker", "hostname": "h", "pid": 1, "started_at": NOW, "last_heartbeat_at": NOW, "metadata": {}},
+    T.processes: {
+        "kind": "worker",
+        "hostname": "h",
+        "pid": 1,
+        "started_at": NOW,
+        "last_heartbeat_at": NOW,
+        "metadata": {},
+    },
     T.instances: {"actor_type": "Counter", "state": {}},
     T.messages: {
         "actor_type": "Counter", "operation": "increment", "delivery_mode": "async", "arguments": {},
