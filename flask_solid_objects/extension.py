@@ -52,6 +52,7 @@ class AppState:
     tables: Tables
     db: SQLAlchemy | None
     seams: Seams
+    watch: SessionWatch | None = None
     runtime_or_none: Runtime | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     make: Callable[[], Runtime] | None = None
@@ -96,6 +97,9 @@ class SolidObjects:
             extension=self, settings=settings, tables=tables, db=db, seams=seams if seams is not None else Seams()
         )
         state.make = lambda: self._make_runtime(app, state)
+        if db is not None:
+            # From the beginning, so that work before the first call counts too.
+            state.watch = SessionWatch(db.session, lambda engine: engine.url == state.runtime.core.database.url)
         app.extensions[EXTENSION_KEY] = state
         app.cli.add_command(solid_cli)
 
@@ -201,15 +205,11 @@ class SolidObjects:
             shared_engine=place.shared_engine,
             seams=state.seams,
         )
-        watch = None
         if state.db is not None:
             with app.app_context():
                 engines = dict(state.db.engines)
-            watch = SessionWatch(state.db.session)
             for engine in engines.values():
                 guard(engine)
-                if engine.url == database.url:
-                    watch.watch(engine)
         core = Core(
             database=database,
             store=Store(state.tables, database.dialect, state.settings),
@@ -217,7 +217,7 @@ class SolidObjects:
             registry=self.registry,
             policies=Policies(registered=self._policies, strict=state.settings.strict_policies),
             run_actor_code=lambda function: run_in_app_context(app, function),
-            has_uncommitted_work=watch.has_uncommitted_work if watch is not None else bool,
+            has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,
             seams=state.seams,
         )
         return Runtime(core, SessionOutbox(place.find_engine))

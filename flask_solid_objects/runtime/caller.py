@@ -79,9 +79,11 @@ class Caller:
         :raises CallEnqueueTimeout, MailboxFull, IdempotencyConflict: nothing is durable.
         :raises DeadlinePassed, ActivationRefused, ActorDestroyed: it is, or was.
         """
-        claimant = Claimant(
-            owner=self._registration.id, token=str(uuid.uuid4()), seconds=self._core.settings.lease_duration
-        )
+        try:
+            owner = self._registration.id_before(deadline)
+        except DatabaseDeadlineExceeded as error:
+            raise self._not_stored(new, timeout) from error
+        claimant = Claimant(owner=owner, token=str(uuid.uuid4()), seconds=self._core.settings.lease_duration)
         enqueued = self._admit(new, claimant, deadline=deadline, timeout=timeout)
         self._core.seams.checkpoints.reach("call.admitted", enqueued=enqueued)
         if enqueued.claim is None:
@@ -132,13 +134,14 @@ class Caller:
             except DatabaseDeadlineExceeded as error:
                 if repeated:
                     raise self._unresolved(new) from error
-                announce("call.enqueue_timeout", actor=new.key, operation=new.operation)
-                raise CallEnqueueTimeout(
-                    timeout=timeout,
-                    actor_type=new.key.actor_type,
-                    actor_id=new.key.actor_id,
-                    operation=new.operation,
-                ) from error
+                raise self._not_stored(new, timeout) from error
+
+    @staticmethod
+    def _not_stored(new: NewMessage, timeout: float) -> CallEnqueueTimeout:
+        announce("call.enqueue_timeout", actor=new.key, operation=new.operation)
+        return CallEnqueueTimeout(
+            timeout=timeout, actor_type=new.key.actor_type, actor_id=new.key.actor_id, operation=new.operation
+        )
 
     @staticmethod
     def _unresolved(new: NewMessage) -> CallUnresolved:

@@ -37,12 +37,19 @@ class Registration:
     @property
     def id(self) -> str:
         """The identity under which claims are taken; registers when there is none yet."""
+        return self.id_before(None)
+
+    def id_before(self, deadline: float | None) -> str:
+        """The same for a caller with a deadline.
+
+        :raises DatabaseDeadlineExceeded: the registration could not be written in time.
+        """
         current = self._id
         if current is not None:
             return current
         with self._lock:
             if self._id is None:
-                self._id = self._register()
+                self._id = self._register(deadline)
             return self._id
 
     @property
@@ -75,7 +82,7 @@ class Registration:
             process_id, self._id = self._id, None
             return process_id
 
-    def _register(self) -> str:
+    def _register(self, deadline: float | None = None) -> str:
         process_id = str(uuid.uuid4())
         labels = {"python": platform.python_version(), "package": version("flask-solid-objects"), **self._labels}
         metadata = encode(labels, path="metadata")
@@ -90,7 +97,7 @@ class Registration:
                 metadata=metadata,
             )
 
-        self._core.database.transact("register", register)
+        self._core.database.transact("register", register, deadline=deadline)
         return process_id
 
 

@@ -81,7 +81,7 @@ class SessionOutbox:
                 session.begin()
                 batch.items[-1] = (item, session.get_transaction())
         elif isinstance(session, Connection):
-            _ConnectionOutbox.of(session, sends).add(item)
+            _ConnectionOutbox.of(session, sends).add(session, item)
         else:
             raise TypeError(
                 f"session is a SQLAlchemy Session, scoped_session or Connection, not {type(session).__name__}."
@@ -108,9 +108,11 @@ class SessionOutbox:
             if not session.in_nested_transaction():
                 kept.committed()
 
-        def after_soft_rollback(_session: Session, previous: SessionTransaction) -> None:
-            if previous.nested:
-                kept.drop(previous)
+        def after_rollback(session: Session) -> None:
+            # Before the savepoint ends: its end alone would hand its sends to the parent, as a release does.
+            savepoint = session.get_nested_transaction()
+            if savepoint is not None:
+                kept.drop(savepoint)
             else:
                 kept.forget()
 
@@ -120,7 +122,7 @@ class SessionOutbox:
 
         event.listen(session, "before_commit", before_commit)
         event.listen(session, "after_commit", after_commit)
-        event.listen(session, "after_soft_rollback", after_soft_rollback)
+        event.listen(session, "after_rollback", after_rollback)
         event.listen(session, "after_transaction_end", after_transaction_end)
         return batch
 
@@ -131,16 +133,17 @@ class SessionOutbox:
 
 
 class _ConnectionOutbox:
-    """The sends of one plain connection; savepoints are nested by name."""
+    """The sends of one plain connection.
+
+    Savepoints are numbered in the order in which they begin, so that rolling one back drops what was sent since in
+    it or in those within it. Releasing one changes nothing: it cannot be rolled back alone any more.
+    """
 
     def __init__(self, connection: Connection, sends: PendingSends) -> None:
         self._batch = _Batch(sends)
-        self._savepoints: list[str] = []
         event.listen(connection, "commit", self._before_commit)
-        event.listen(connection, "rollback", lambda _connection: self._reset())
-        event.listen(connection, "savepoint", lambda _connection, name: self._savepoints.append(name))
+        event.listen(connection, "rollback", lambda _connection: self._batch.forget())
         event.listen(connection, "rollback_savepoint", lambda _connection, name, _context: self._roll_back(name))
-        event.listen(connection, "release_savepoint", lambda _connection, name, _context: self._release(name))
         # There is no event after a COMMIT: the next begin, or the return to the pool, is the first that follows it.
         event.listen(connection, "begin", lambda _connection: self._batch.committed())
         if not event.contains(connection.engine, "checkin", _on_checkin):
@@ -153,8 +156,17 @@ class _ConnectionOutbox:
             found = connection.info[_OUTBOX] = cls(connection, sends)
         return found
 
-    def add(self, item: Any) -> None:
-        self._batch.items.append((item, self._savepoints[-1] if self._savepoints else None))
+    def add(self, connection: Connection, item: Any) -> None:
+        if not connection.in_transaction():
+            # Begin as any statement would; otherwise the commit would have nothing to do.
+            connection.exec_driver_sql("SELECT 1")
+        savepoint = connection.get_nested_transaction()
+        self._batch.items.append((item, 0 if savepoint is None else _number(savepoint._savepoint)))
+
+    def close(self) -> None:
+        """The connection goes back to its pool: what it committed is told, the rest was rolled back."""
+        self._batch.committed()
+        self._batch.forget()
 
     def _before_commit(self, connection: Connection) -> None:
         cursor = connection.connection.cursor()
@@ -164,27 +176,13 @@ class _ConnectionOutbox:
             cursor.close()
 
     def _roll_back(self, name: str) -> None:
-        while self._savepoints:
-            last = self._savepoints.pop()
-            self._batch.drop(last)
-            if last == name:
-                return
+        number = _number(name)
+        self._batch.items = [(item, mark) for item, mark in self._batch.items if mark < number]
 
-    def _release(self, name: str) -> None:
-        while self._savepoints:
-            last = self._savepoints.pop()
-            self._batch.move(last, self._savepoints[-1] if self._savepoints else None)
-            if last == name:
-                return
 
-    def _reset(self) -> None:
-        self._savepoints.clear()
-        self._batch.forget()
-
-    def close(self) -> None:
-        """The connection goes back to its pool: what it committed is told, the rest was rolled back."""
-        self._batch.committed()
-        self._reset()
+def _number(savepoint: str) -> int:
+    """The place of a savepoint in the order of those of its connection; SQLAlchemy counts them in their names."""
+    return int(savepoint.rpartition("_")[2])
 
 
 def _on_checkin(_connection: Any, record: Any) -> None:
@@ -199,16 +197,14 @@ class SessionWatch:
     An open session that has only read is fine. What a savepoint rolled back still counts, since locks may remain.
     """
 
-    def __init__(self, sessions: Any) -> None:
-        self._sessions = sessions
+    def __init__(self, sessions: Any, is_ours: Callable[[Engine], bool]) -> None:
+        """Watch from now on, which has to be before the application uses its session.
+
+        :param is_ours: whether an engine is of the database that the actors live in.
+        """
+        self._sessions, self._is_ours = sessions, is_ours
         event.listen(sessions, "after_begin", _remember_connection)
         event.listen(sessions, "after_transaction_end", _forget_connections)
-
-    def watch(self, engine: Engine) -> None:
-        """Watch an engine of the database that the actors live in."""
-        event.listen(engine, "before_cursor_execute", _mark_dirty)
-        event.listen(engine, "commit", _mark_clean)
-        event.listen(engine, "rollback", _mark_clean)
 
     def has_uncommitted_work(self) -> bool:
         """True when a call would wait while this thread's session keeps others waiting."""
@@ -221,10 +217,18 @@ class SessionWatch:
         if session.new or session.deleted or any(session.is_modified(each) for each in session.dirty):
             return True
         connections: list[Connection] = session.info.get(_CONNECTIONS, [])
-        return any(not each.closed and each.info.get(_DIRTY, False) for each in connections)
+        return any(
+            not each.closed and each.info.get(_DIRTY, False) and self._is_ours(each.engine) for each in connections
+        )
 
 
 def _remember_connection(session: Session, _transaction: SessionTransaction, connection: Connection) -> None:
+    """The first statement of this connection is still to come, so the engine is watched in time."""
+    engine = connection.engine
+    if not event.contains(engine, "before_cursor_execute", _mark_dirty):
+        event.listen(engine, "before_cursor_execute", _mark_dirty)
+        event.listen(engine, "commit", _mark_clean)
+        event.listen(engine, "rollback", _mark_clean)
     session.info.setdefault(_CONNECTIONS, []).append(connection)
 
 

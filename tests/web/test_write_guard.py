@@ -1,0 +1,85 @@
+"""Actor code reads the app's database freely and cannot write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import URL
+
+from flask_solid_objects.errors import MessageFailed
+from flask_solid_objects.store.statements import is_write
+from tests.apps import AppUnderTest
+
+
+@pytest.fixture
+def app(database_url: URL) -> Iterator[AppUnderTest]:
+    with AppUnderTest(database_url).ready(made=True) as ready:
+        yield ready
+
+
+def test_reads_are_free(app: AppUnderTest) -> None:
+    """A query of an actor reads committed rows of the app."""
+    app.db.session.add(app.Note(body="x"))
+    app.db.session.commit()
+
+    assert app.Counter.ref("a").notes() == 1
+
+
+@pytest.mark.parametrize("how", ["flush", "core", "text", "ddl", "lock"])
+def test_writes_are_refused(app: AppUnderTest, how: str) -> None:
+    """ORM, Core, text, DDL and locking reads fail the turn at its first attempt, and write nothing."""
+    if how == "lock" and app.db.engine.dialect.name == "sqlite":
+        how = "text"  # SQLite has no row locks, so SQLAlchemy sends it a plain read
+    with pytest.raises(MessageFailed) as raised:
+        app.Counter.ref("a").write(how=how)
+
+    assert raised.value.details["class"] == "ApplicationWriteForbidden"
+    assert app.db.session.query(app.Note).count() == 0
+    assert app.Counter.ref("a").value == 0
+
+
+def test_driver_connections_are_read_only(app: AppUnderTest) -> None:
+    """The second belt: a write on the driver's own cursor is refused by the database, and undone afterwards."""
+    if app.db.engine.dialect.name == "mysql":
+        return  # there is no belt here that could be undone without a trace; the statements are read before
+    with pytest.raises(MessageFailed) as raised:
+        app.Counter.ref("a").write(how="raw")
+
+    assert "read" in str(raised.value.details["message"]).lower()
+    app.db.session.add(app.Note(body="x"))
+    app.db.session.commit()
+    assert app.db.session.query(app.Note).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT 1", False),
+        ("  /* why */ select * from a where b = 'insert into c'", False),
+        ("(select 1) union (select 2)", False),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", False),
+        ("EXPLAIN SELECT 1", False),
+        ("PRAGMA table_info(note)", False),
+        ("SAVEPOINT a", False),
+        ("PRAGMA journal_mode = WAL", True),
+        ("WITH a AS (DELETE FROM b RETURNING 1) SELECT * FROM a", True),
+        ("SELECT * FROM a FOR UPDATE", True),
+        ("select * from a for no key update skip locked", True),
+        ("SELECT * FROM a LOCK IN SHARE MODE", True),
+        ("SELECT * INTO OUTFILE 'x' FROM a", True),
+        ("SELECT nextval('s')", True),
+        ("INSERT INTO a VALUES (1)", True),
+        ("-- x\nUPDATE a SET b = 1", True),
+        ("REPLACE INTO a VALUES (1)", True),
+        ("CREATE TABLE a (b int)", True),
+        ("TRUNCATE a", True),
+        ("CALL p()", True),
+        ("COPY a FROM STDIN", True),
+        ("LOCK TABLE a", True),
+        ("SET GLOBAL x = 1", True),
+    ],
+)
+def test_statements_are_told_apart(statement: str, expected: bool) -> None:
+    """What is not plainly a read counts as a write."""
+    assert is_write(statement) is expected
