@@ -126,9 +126,7 @@ class Acts:
 
     def park(self, claim: Claim, seconds: float) -> None:
         leases, message_id = self.store.leases, claim.message.id
-        self.under_lock(
-            "park", claim.key, lambda tx, i: leases.park(tx, i, message_id, seconds=seconds, error=ERROR)
-        )
+        self.under_lock("park", claim.key, lambda tx, i: leases.park(tx, i, message_id, seconds=seconds, error=ERROR))
 
     # -- operating ----------------------------------------------------------------------------
 
@@ -166,9 +164,7 @@ class Acts:
         """The row of an actor that has to exist, as another connection sees it."""
         i, actor_id = self.tables.instances, self.db.dialect.encode_text(key.actor_id)
         with self.engine.connect() as connection:
-            return connection.execute(
-                select(i).where(i.c.actor_type == key.actor_type, i.c.actor_id == actor_id)
-            ).one()
+            return connection.execute(select(i).where(i.c.actor_type == key.actor_type, i.c.actor_id == actor_id)).one()
 
     def hints(self, key: ActorKey = KEY) -> tuple[Any, bool]:
         row = self.instance(key)

@@ -61,12 +61,12 @@ def test_claim_carries_what_the_mailbox_stored(acts: Acts) -> None:
     message = acts.take().message
 
     assert (sent.message_id, sent.sequence, sent.request_id) == (message.id, message.sequence, message.request_id)
-    assert ("subtract", "async", "k", 7) == (
+    assert (
         message.operation,
         message.delivery_mode,
         message.idempotency_key,
         message.max_attempts,
-    )
+    ) == ("subtract", "async", "k", 7)
     assert message.arguments.replace(" ", "") == '{"by":2}'
 
 
@@ -99,7 +99,7 @@ def test_every_claimed_turn_advances_the_generation(acts: Acts) -> None:
     assert second is not None
     acts.finish(second)
 
-    assert [1, 2, 3] == [first.lease.generation, second.lease.generation, acts.run().lease.generation]
+    assert [first.lease.generation, second.lease.generation, acts.run().lease.generation] == [1, 2, 3]
 
 
 # -- keeping -----------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_hand_back_is_uncounted_and_keeps_the_place(acts: Acts) -> None:
     acts.hand_back(claim)
 
     assert acts.record(claim.message.id).attempts == 0
-    assert [(1, False, False), (2, False, False)] == [(r.sequence, r.delayed, r.blocking) for r in acts.waiting()]
+    assert [(r.sequence, r.delayed, r.blocking) for r in acts.waiting()] == [(1, False, False), (2, False, False)]
     assert acts.instance().activation_owner_id is None
     assert acts.claims() == []
     again = acts.take()
@@ -227,12 +227,12 @@ def test_take_over_counts_the_attempt(acts: Acts) -> None:
 
     assert acts.recover(claim.lease.instance_id) == claim.message.id
     row = acts.instance()
-    assert (None, None, None, 2) == (
+    assert (
         row.activation_owner_id,
         row.activation_token,
         row.activation_expires_at,
         row.activation_generation,
-    )
+    ) == (None, None, None, 2)
     assert row.has_backlog is True
     assert row.ready_at is not None
     assert acts.record(claim.message.id).attempts == 1
@@ -279,9 +279,9 @@ def test_crash_on_the_last_attempt_is_a_dead_letter(acts: Acts) -> None:
         claim = acts.take()
 
     record = acts.record(crashing.message.id)
-    assert (MessageStatus.DEAD, 2) == (record.status, record.attempts)
+    assert (record.status, record.attempts) == (MessageStatus.DEAD, 2)
     letter = acts.db.read(lambda tx: acts.store.dead_letters.page(tx, actor_type=None, before=None, most=9))[0]
-    assert ("Crashed", 2) == (letter.exception_class, letter.attempts)
+    assert (letter.exception_class, letter.attempts) == ("Crashed", 2)
     assert following.message_id == claim.message.id
 
 
@@ -293,7 +293,7 @@ def test_taken_over_delayed_message_is_immediate(acts: Acts) -> None:
     acts.pass_time(2 * LEASE)
     acts.recover(claim.lease.instance_id)
 
-    assert [(1, False, False)] == [(r.sequence, r.delayed, r.blocking) for r in acts.waiting()]
+    assert [(r.sequence, r.delayed, r.blocking) for r in acts.waiting()] == [(1, False, False)]
     assert acts.instance().has_backlog is True
 
 
@@ -344,7 +344,7 @@ def test_parking_counts_until_an_activation_succeeds(acts: Acts) -> None:
     acts.finish(third)
 
     row = acts.instance()
-    assert (None, 0, None) == (row.parked_until, row.parked_count, row.parked_error)
+    assert (row.parked_until, row.parked_count, row.parked_error) == (None, 0, None)
 
 
 @pytest.mark.parametrize("end", ["go_on", "fail", "dead"])
@@ -359,7 +359,7 @@ def test_any_turn_that_ran_clears_the_parking(acts: Acts, end: str) -> None:
         acts.fail(claim, retry=5 if end == "fail" else None)
 
     row = acts.instance()
-    assert (None, 0, None) == (row.parked_until, row.parked_count, row.parked_error)
+    assert (row.parked_until, row.parked_count, row.parked_error) == (None, 0, None)
 
 
 def test_parking_a_paused_actor_leaves_it_hidden(acts: Acts) -> None:
@@ -390,7 +390,7 @@ def test_advanced_lease_shuts_the_first_commit_out(acts: Acts) -> None:
     claim = acts.run()
     advanced = acts.under_lock("advance", KEY, lambda tx, _: acts.store.leases.advance(tx, claim.lease))
 
-    assert (2, 2) == (advanced.generation, acts.claims()[0].activation_generation)
+    assert (advanced.generation, acts.claims()[0].activation_generation) == (2, 2)
     with pytest.raises(LostActivation):
         acts.finish(claim)
     acts.finish(replace(claim, lease=advanced))
