@@ -8,4 +8,90 @@ from flask_solid_objects.actors.observable import payload as payload
 from flask_solid_objects.actors.operation import operation as operation
 from flask_solid_objects.actors.operation import query as query
 from flask_solid_objects.actors.state import state_migration as state_migration
+from flask_solid_objects.errors import ActorCallCycle as ActorCallCycle
+from flask_solid_objects.errors import ActorDestroyed as ActorDestroyed
+from flask_solid_objects.errors import ApplicationWriteForbidden as ApplicationWriteForbidden
+from flask_solid_objects.errors import CallEnqueueTimeout as CallEnqueueTimeout
+from flask_solid_objects.errors import CallInsideTransaction as CallInsideTransaction
+from flask_solid_objects.errors import CallTimeout as CallTimeout
+from flask_solid_objects.errors import CallUnresolved as CallUnresolved
+from flask_solid_objects.errors import IdempotencyConflict as IdempotencyConflict
+from flask_solid_objects.errors import InvalidActor as InvalidActor
+from flask_solid_objects.errors import InvalidActorId as InvalidActorId
+from flask_solid_objects.errors import InvalidArguments as InvalidArguments
+from flask_solid_objects.errors import InvalidPayload as InvalidPayload
+from flask_solid_objects.errors import InvalidRejectionCode as InvalidRejectionCode
+from flask_solid_objects.errors import InvalidSchema as InvalidSchema
+from flask_solid_objects.errors import InvalidSettings as InvalidSettings
+from flask_solid_objects.errors import MailboxFull as MailboxFull
+from flask_solid_objects.errors import MessageFailed as MessageFailed
+from flask_solid_objects.errors import MessagePruned as MessagePruned
+from flask_solid_objects.errors import NonRetryableError as NonRetryableError
+from flask_solid_objects.errors import NotInitialized as NotInitialized
+from flask_solid_objects.errors import PayloadTooLarge as PayloadTooLarge
+from flask_solid_objects.errors import QueryMutatedState as QueryMutatedState
+from flask_solid_objects.errors import Rejected as Rejected
+from flask_solid_objects.errors import SchemaMissing as SchemaMissing
+from flask_solid_objects.errors import SolidObjectsError as SolidObjectsError
+from flask_solid_objects.errors import StagingUnavailable as StagingUnavailable
+from flask_solid_objects.errors import StateMigrationError as StateMigrationError
+from flask_solid_objects.errors import Unauthorized as Unauthorized
+from flask_solid_objects.errors import UnknownActorType as UnknownActorType
+from flask_solid_objects.errors import UnknownDeadLetter as UnknownDeadLetter
+from flask_solid_objects.errors import UnknownInstance as UnknownInstance
+from flask_solid_objects.errors import UnknownOperation as UnknownOperation
+from flask_solid_objects.errors import UnsupportedDatabase as UnsupportedDatabase
 from flask_solid_objects.extension import SolidObjects as SolidObjects
+from flask_solid_objects.values import Access as Access
+from flask_solid_objects.values import MessageContext as MessageContext
+from flask_solid_objects.values import MessageStatus as MessageStatus
+from flask_solid_objects.values import Outcome as Outcome
+
+__all__ = [
+    "Access",
+    "Actor",
+    "ActorCallCycle",
+    "ActorDestroyed",
+    "ApplicationWriteForbidden",
+    "CallEnqueueTimeout",
+    "CallInsideTransaction",
+    "CallTimeout",
+    "CallUnresolved",
+    "IdempotencyConflict",
+    "InvalidActor",
+    "InvalidActorId",
+    "InvalidArguments",
+    "InvalidPayload",
+    "InvalidRejectionCode",
+    "InvalidSchema",
+    "InvalidSettings",
+    "MailboxFull",
+    "Message",
+    "MessageContext",
+    "MessageFailed",
+    "MessagePruned",
+    "MessageStatus",
+    "NonRetryableError",
+    "NotInitialized",
+    "Outcome",
+    "PayloadTooLarge",
+    "QueryMutatedState",
+    "Rejected",
+    "SchemaMissing",
+    "SolidObjects",
+    "SolidObjectsError",
+    "StagingUnavailable",
+    "StateMigrationError",
+    "Unauthorized",
+    "UnknownActorType",
+    "UnknownDeadLetter",
+    "UnknownInstance",
+    "UnknownOperation",
+    "UnsupportedDatabase",
+    "attribute",
+    "observable",
+    "operation",
+    "payload",
+    "query",
+    "state_migration",
+]

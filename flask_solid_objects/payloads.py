@@ -6,6 +6,8 @@ lone surrogate, integers within signed 64 bits, text keys that stay unique, 100 
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import math
 from collections.abc import Mapping
 from decimal import Decimal
@@ -19,6 +21,9 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 
 MAX_DEPTH = 100
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
+# From here on the shortest text of a float need not be its exact value.
+_EXACT_FLOATS = 2.0**53
+_REMEDY = "use plain data, a dataclass, datetime, Decimal, UUID, enum, set, bytes or msgspec.Struct"
 
 _T = TypeVar("_T")
 _encoder = msgspec.json.Encoder(decimal_format="string")
@@ -76,7 +81,8 @@ def misfit(error: msgspec.ValidationError, path: str) -> InvalidPayload:
     """msgspec's error as ours: its path ``$.a[0]`` continues the path that we know."""
     text = str(error)
     problem, separator, where = text.partition(" - at `")
-    suffix = where.rstrip("`").removeprefix("key in ").removeprefix("$") if separator else ""
+    where, of_key = where.rstrip("`").removeprefix("key` in `"), where.startswith("key` in `")
+    suffix = where.removeprefix("$") + (" key" if of_key else "") if separator else ""
     return InvalidPayload(path + suffix, f"{problem[:1].lower()}{problem[1:]}.")
 
 
@@ -111,46 +117,59 @@ def _checked(value: object, path: str, depth: int) -> Any:
         raise InvalidPayload(path, f"is nested deeper than {MAX_DEPTH} levels.")
     if isinstance(value, Mapping):
         return _object(value, path, depth)
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+    if isinstance(value, list | tuple):
         return [_checked(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(value)]
-    if isinstance(value, Decimal) and not value.is_finite():
-        raise InvalidPayload(path, f"{value} is not a finite number; store None or a text instead.")
+    if isinstance(value, Decimal):
+        return _decimal(value, path)
     return _converted(value, path, depth)
 
 
 def _converted(value: object, path: str, depth: int) -> Any:
     """What msgspec makes of a richer type, one level at a time, so that paths stay exact."""
     if isinstance(value, set | frozenset):
-        return [_checked(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(_ordered(value))]
+        return _set(value, path, depth)
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
+        return _checked(_items(value), path, depth)
     fields = _fields(value)
     if fields is not None:
-        return _object(fields, path, depth)
+        return _checked(fields, path, depth)
     try:
-        plain = msgspec.to_builtins(value, str_keys=True)
+        # Keys stay as they are, since two of them may become the same text; only our own check sees that.
+        plain = msgspec.to_builtins(value, builtin_types=(Decimal,))
     except RecursionError as error:
         raise InvalidPayload(path, f"is nested deeper than {MAX_DEPTH} levels.") from error
     except (TypeError, ValueError, OverflowError) as error:
-        remedy = "use plain data, a dataclass, datetime, Decimal, UUID, enum, set, bytes or msgspec.Struct"
-        raise InvalidPayload(path, f"a {type(value).__name__} cannot be stored as JSON; {remedy}.") from error
-    if type(plain) is type(value) and plain is value:
-        raise InvalidPayload(path, f"a {type(value).__name__} cannot be stored as JSON.")
+        raise InvalidPayload(path, f"a {type(value).__name__} cannot be stored as JSON; {_REMEDY}.") from error
+    if plain is value:
+        raise InvalidPayload(path, f"a {type(value).__name__} cannot be stored as JSON; {_REMEDY}.")
     return _checked(plain, path, depth)
 
 
 def _fields(value: object) -> dict[str, object] | None:
-    """Dataclasses are opened here; everything else that has fields is msgspec's to convert."""
-    names = getattr(type(value), "__dataclass_fields__", None)
-    if names is None:
-        return None
-    return {name: getattr(value, name) for name in names if hasattr(value, name)}
+    """Dataclasses and structs are opened here, under the names that they are stored with."""
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        named = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        stored = {encoded: item for encoded, name in named if (item := getattr(value, name)) is not msgspec.UNSET}
+        return stored if config.tag is None else {str(config.tag_field): config.tag, **stored}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if hasattr(value, each.name)}
+    return None
 
 
-def _ordered(values: set[Any] | frozenset[Any]) -> list[Any]:
+def _items(value: msgspec.Struct) -> list[object]:
+    tag = value.__struct_config__.tag
+    items = [getattr(value, name) for name in value.__struct_fields__]
+    return items if tag is None else [tag, *items]
+
+
+def _set(values: set[Any] | frozenset[Any], path: str, depth: int) -> list[Any]:
     """A set in an order that does not change from process to process, so that equal states encode equally."""
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=repr)
+    if {type(item) for item in values} in ({str}, {int}):
+        values_in_order = sorted(values)
+        return [_checked(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(values_in_order)]
+    items = [_checked(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(values)]
+    return sorted(items, key=_encoder.encode)
 
 
 def _object(value: Mapping[Any, object], path: str, depth: int) -> dict[str, Any]:
@@ -165,8 +184,8 @@ def _object(value: Mapping[Any, object], path: str, depth: int) -> dict[str, Any
 
 def _key(key: object, path: str) -> str:
     if type(key) is not str:
-        plain = key if isinstance(key, str) else _plain_key(key, path)
-        key = str(plain)
+        key = key.value if isinstance(key, enum.Enum) else key
+        key = str(key if isinstance(key, str) else _plain_key(key, path))
     return _text(key, f"{path} key")
 
 
@@ -174,8 +193,10 @@ def _plain_key(key: object, path: str) -> object:
     """A key of another type, as msgspec writes it."""
     if isinstance(key, bool) or key is None:
         raise InvalidPayload(path, f"the key {key!r} is not text; JSON keys are.")
-    if isinstance(key, float) and not math.isfinite(key):
+    if isinstance(key, float | Decimal) and not math.isfinite(key):
         raise InvalidPayload(path, f"the key {key!r} is not a finite number.")
+    if isinstance(key, int):
+        return _integer(key, f"{path} key")
     try:
         return next(iter(msgspec.to_builtins({key: None}, str_keys=True)))
     except (TypeError, ValueError) as error:
@@ -197,11 +218,24 @@ def _text(value: str, path: str) -> str:
 
 def _integer(value: int, path: str) -> int:
     if not MIN_INTEGER <= value <= MAX_INTEGER:
-        raise InvalidPayload(path, f"{value} is outside signed 64 bits; store it as text.")
+        shown = value if value.bit_length() <= 128 else f"an integer of {value.bit_length():,} bits"
+        raise InvalidPayload(path, f"{shown} is outside signed 64 bits; store it as text.")
     return value
 
 
-def _number(value: float, path: str) -> float:
+def _number(value: float, path: str) -> float | msgspec.Raw:
+    """A float; a large one is written out with its ``.0``.
+
+    JSONB keeps decimal digits: it would give ``1e23`` back as an integer, which is another number in Python.
+    """
     if not math.isfinite(value):
         raise InvalidPayload(path, f"{value} is not a finite number; store None or a text instead.")
-    return value
+    if -_EXACT_FLOATS < value < _EXACT_FLOATS:
+        return value
+    return msgspec.Raw(f"{int(Decimal(repr(value)))}.0".encode())
+
+
+def _decimal(value: Decimal, path: str) -> str:
+    if not value.is_finite():
+        raise InvalidPayload(path, f"{value} is not a finite number; store None or a text instead.")
+    return str(value)

@@ -110,10 +110,6 @@ class _Watched:
     connection: Any
     counters: list[StatementCounter] = field(default_factory=list)
 
-    def _returned(self, connection: Any, _record: object) -> None:
-        # SQLite reads without BEGIN, so nothing else tells that a read is over.
-        self.saw(id(connection), "ROLLBACK")
-
     def saw(self, connection: int, statement: str) -> None:
         for counter in self.counters:
             counter.saw(connection, statement)

@@ -13,14 +13,14 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy
 from sqlalchemy import URL, Connection, MetaData, NullPool, inspect, make_url, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from flask_solid_objects.store.tables import Tables, build_tables
 
@@ -28,6 +28,7 @@ DEFAULT_URLS = {
     "postgresql": "postgresql+psycopg://postgres@127.0.0.1:5432/postgres",
     "mysql": "mysql+pymysql://root@127.0.0.1:3306/test",
 }
+_LIST = {"postgresql": "SELECT datname FROM pg_database", "mysql": "SHOW DATABASES"}
 _LOCK_SECONDS = 5
 _OLD_SECONDS = 24 * 60 * 60
 
@@ -204,8 +205,10 @@ class ServerScratch:
     def _create(self) -> URL:
         name = f"solid_test_{int(time.time())}_{os.getpid()}_{_this_host()}"
         with _on_server(self._server) as connection:
-            for stale in filter(_is_stale, _list_databases(connection)):
-                _drop_database(connection, stale)
+            for stale in filter(_is_stale, connection.exec_driver_sql(_LIST[self.name]).scalars().all()):
+                # A session of the dead run may still hold it; the next run tries again.
+                with suppress(OperationalError):
+                    _drop_database(connection, stale)
             if connection.dialect.name == "postgresql":
                 # Another template may be in use by others at the same time.
                 connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
@@ -245,12 +248,10 @@ def _limit_waiting(connection: Connection) -> None:
 def _on_server(server: URL) -> Iterator[Connection]:
     engine = sqlalchemy.create_engine(server, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with closing(engine.connect()) as connection:
+        if connection.dialect.name != "postgresql":
+            # Dropping waits, for a day by default, for whoever still reads a table.
+            connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
         yield connection
-
-
-def _list_databases(connection: Connection) -> list[str]:
-    query = "SELECT datname FROM pg_database" if connection.dialect.name == "postgresql" else "SHOW DATABASES"
-    return list(connection.exec_driver_sql(query).scalars())
 
 
 def _drop_database(connection: Connection, name: str) -> None:

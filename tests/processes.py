@@ -56,6 +56,8 @@ class Child:
         """Wait for the end, and return the exit code."""
         code = self.process.wait(timeout)
         self._reader.join(timeout)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         return code
 
     def signal(self, number: int) -> None:
@@ -72,10 +74,7 @@ class Child:
     def __exit__(self, _type: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait()
-        self._reader.join(10)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        self.wait()
 
     def _read(self) -> None:
         assert self.process.stdout is not None

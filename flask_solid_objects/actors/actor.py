@@ -89,8 +89,9 @@ class Actor:
 
     def __setattr__(self, name: str, value: object) -> None:
         computed = getattr(getattr(type(self), name, None), "__set__", None)
-        if computed is not None:
+        if computed is not None:  # a property with a setter, or one that refuses
             computed(self, value)
+            return
         if name not in self._solid_declared:
             declared = ", ".join(sorted(self._solid_declared)) or "none"
             raise AttributeError(

@@ -13,6 +13,7 @@ def problem_of_type(kind: Any) -> str | None:
     try:
         described = types.type_info(kind)
         msgspec.json.Decoder(kind)
+        _ = kind is Any or kind | msgspec.UnsetType  # Final and the like are no types of values
     except (TypeError, ValueError) as error:
         return f"{_name(kind)} cannot be stored as JSON: {error}"
     custom = _custom(described, set())

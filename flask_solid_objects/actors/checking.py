@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, get_origin, get_type_hints
+from typing import Any, ClassVar, get_origin
 
 from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.annotations import problem_of_type
@@ -13,7 +13,7 @@ from flask_solid_objects.actors.attribute import MISSING, Attribute
 from flask_solid_objects.actors.definition import ActorDefinition, OperationDefinition
 from flask_solid_objects.actors.observable import Observable, Payload
 from flask_solid_objects.actors.operation import Operation, Query
-from flask_solid_objects.actors.signature import Signature
+from flask_solid_objects.actors.signature import Signature, resolved_hints
 from flask_solid_objects.actors.state import Field, StateMigration, StateSchema, default_of
 from flask_solid_objects.errors import InvalidActor, InvalidPayload
 from flask_solid_objects.payloads import decode_as, encode
@@ -63,28 +63,24 @@ class _Complaints:
         raise InvalidActor(f"{title}{self._place(member)}: {problem}.")
 
     def _place(self, member: str | None) -> str:
-        subject: Any = self._cls.__dict__.get(member, self._cls) if member else self._cls
-        subject = getattr(subject, "function", subject)
-        try:
-            lines, number = inspect.getsourcelines(subject)
-            return f" ({inspect.getsourcefile(subject)}:{number})" if lines else ""
-        except (OSError, TypeError):
-            return ""
+        found: Any = self._cls.__dict__.get(member) if member else None
+        for subject in (getattr(found, "function", found), self._cls):
+            try:
+                return f" ({inspect.getsourcefile(subject)}:{inspect.getsourcelines(subject)[1]})"
+            except (OSError, TypeError):  # a value, or a class that was not read from a file
+                continue
+        return ""
 
 
 def _fields(cls: type[Actor], complain: _Complaints) -> dict[str, Field]:
     """The annotated attributes of the class and its bases, in order."""
     try:
-        hints = get_type_hints(cls, include_extras=True)
-    except NameError as error:
-        complain.about(
-            f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it there"
-        )
+        hints = resolved_hints(cls)
+    except ValueError as error:
+        complain.about(str(error))
         raise AssertionError from error
     fields: dict[str, Field] = {}
-    for base in reversed(cls.__mro__):
-        if base in (object, Actor) or not issubclass(base, Actor):
-            continue
+    for base in _declaring(cls):
         for name in inspect.get_annotations(base):
             kind = hints.get(name, Any)
             if get_origin(kind) is ClassVar or kind is ClassVar:
@@ -122,6 +118,11 @@ def _field(cls: type[Actor], name: str, kind: Any, complain: _Complaints) -> Fie
     return Field(name=name, type=kind, fresh=fresh, observable=observable, sensitive=sensitive)
 
 
+def _declaring(cls: type[Actor]) -> list[type]:
+    """The classes that may declare members, parents first; mixins need not be actors."""
+    return [base for base in reversed(cls.__mro__) if base not in (object, Actor)]
+
+
 def _class_default(cls: type[Actor], name: str) -> Any:
     """The value on the class, not through descriptors."""
     return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), MISSING)
@@ -129,7 +130,12 @@ def _class_default(cls: type[Actor], name: str) -> Any:
 
 def _check_default(name: str, kind: Any, fresh: Callable[[], Any], complain: _Complaints) -> None:
     try:
-        decode_as(encode(fresh(), path=name), kind, path=name)
+        value = fresh()
+    except Exception as error:
+        complain.about(f"a default could not be made: {type(error).__name__}: {error}", name)
+        raise AssertionError from error
+    try:
+        decode_as(encode(value, path=name), kind, path=name)
     except InvalidPayload as error:
         complain.about(f"the default does not fit the annotation: {error.problem.rstrip('.')}", name)
 
@@ -137,23 +143,39 @@ def _check_default(name: str, kind: Any, fresh: Callable[[], Any], complain: _Co
 def _operations(cls: type[Actor], actor_type: str, complain: _Complaints) -> dict[str, OperationDefinition]:
     operations: dict[str, OperationDefinition] = {}
     declared: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        if base in (object, Actor) or not issubclass(base, Actor):
-            continue
+    for base in _declaring(cls):
         for name, member in base.__dict__.items():
+            if isinstance(_wrapped(member), Operation | Query | Observable | Payload):
+                complain.about("must decorate a plain method: @staticmethod and @property do not go above it", name)
             if isinstance(member, Operation | Query | Observable):
                 _check_name(name, complain, "an operation")
-                if name != member.__name__:
+                if inspect.isfunction(member.function) and name != member.__name__:
                     complain.about(f"is called {member.__name__} inside; a second name for it is not possible", name)
                 _check_override(name, member, declared.get(name), complain)
                 declared[name] = member
                 operations[name] = _operation(actor_type, name, member, complain)
             elif isinstance(member, Payload):
                 _check_name(name, complain, "a payload")
+                _check_payload(name, member, declared.get(name, member), complain)
+                declared[name] = member
             elif name in declared:
                 decorator = type(declared[name]).__name__.lower()
                 complain.about(f"overrides a {decorator} without the decorator; put @{decorator} above it", name)
     return operations
+
+
+def _wrapped(member: Any) -> Any:
+    """What staticmethod, classmethod or property was put around."""
+    return getattr(member, "__func__", None) or getattr(member, "fget", None)
+
+
+def _check_payload(name: str, member: Payload[Any], earlier: Any, complain: _Complaints) -> None:
+    if not isinstance(earlier, Payload):
+        complain.about("is an operation of the parent class; give the payload another name", name)
+    if not inspect.isfunction(member.function) or inspect.iscoroutinefunction(member.function):
+        complain.about("a payload is a plain method", name)
+    if len(inspect.signature(member.function).parameters) != 2:
+        complain.about("a payload takes self and the viewer, and nothing else", name)
 
 
 def _operation(actor_type: str, name: str, member: Any, complain: _Complaints) -> OperationDefinition:

@@ -42,6 +42,8 @@ class Registry:
 
         :raises InvalidActor: it is malformed, its type is taken, or it belongs to another extension.
         """
+        if isinstance(aliases, str):
+            raise InvalidActor(f'aliases={aliases!r} must be a tuple of names, such as aliases=("{aliases}",).')
         definition = define(cls, name, tuple(aliases))
         for actor_type in (definition.actor_type, *definition.aliases):
             taken = self._definitions.get(actor_type)
@@ -55,6 +57,11 @@ class Registry:
             raise InvalidActor(
                 f"{cls.__qualname__} is registered with another SolidObjects already; subclass it there."
             )
+        for other in self._definitions.values():
+            if other.cls is cls and other.actor_type != definition.actor_type:
+                raise InvalidActor(
+                    f"{cls.__qualname__} is registered as {other.actor_type!r} already; give a second name in aliases=."
+                )
         for actor_type in (definition.actor_type, *definition.aliases):
             self._definitions[actor_type] = definition
         self._types = tuple(self._definitions)

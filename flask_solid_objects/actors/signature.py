@@ -22,6 +22,9 @@ _REFUSED = {
 }
 
 
+_UNUSUAL = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
 class Signature:
     """What an operation takes and gives; made once, at registration.
 
@@ -29,7 +32,9 @@ class Signature:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        if not inspect.isfunction(function):
+            raise ValueError("must decorate a plain method; a staticmethod, classmethod or property is no message")
+        if any(check(function) for check in _UNUSUAL):
             raise ValueError("must be a plain def; async and generator functions cannot run as a turn")
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
@@ -39,7 +44,8 @@ class Signature:
         for parameter in self._parameters:
             if parameter.kind in _REFUSED:
                 raise ValueError(_REFUSED[parameter.kind].format(name=parameter.name))
-        hints = _hints(function)
+        hints = resolved_hints(function)
+        hints.pop(parameters[0].name, None)  # self may be annotated, and is not stored
         self.shape = tuple((p.name, p.kind, p.default, hints.get(p.name, Any)) for p in self._parameters)
         self.result_type = hints.get("return", Any)
         self._binding = signature.replace(parameters=self._parameters)
@@ -122,12 +128,16 @@ class Signature:
                 ) from error
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def resolved_hints(subject: Any) -> dict[str, Any]:
+    """The annotations of a function or class as types.
+
+    :raises ValueError: one of them cannot be resolved.
+    """
     try:
-        return get_type_hints(function, include_extras=True)
+        return get_type_hints(subject, include_extras=True)
     except NameError as error:
         raise ValueError(
             f"the type {error.name!r} of an annotation cannot be found; define it at module level and import it there"
         ) from error
-    except TypeError as error:
+    except (TypeError, AttributeError, SyntaxError) as error:
         raise ValueError(f"an annotation is not a type: {error}") from error

@@ -88,7 +88,7 @@ class StateSchema:
         except msgspec.ValidationError as error:
             problem = misfit(error, "state")
             raise StateMigrationError(
-                f"The stored state of {self._title} does not fit its annotations: {problem}. "
+                f"The stored state of {self._title} does not fit its annotations: {problem} "
                 "Raise state_version and add a @state_migration."
             ) from error
         values = {}

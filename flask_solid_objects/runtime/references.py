@@ -44,7 +44,7 @@ def checked_actor_id(actor_type: str, actor_id: object) -> str:
             actor_id.encode()
         except UnicodeEncodeError as error:
             raise InvalidActorId(f"The id of {actor_type} holds a lone surrogate, which is not text.") from error
-    return actor_id
+    return str.__str__(actor_id)  # plain text also for members of a text enum
 
 
 class Reference:
@@ -86,8 +86,12 @@ class Reference:
         """The message that was stored under this idempotency key, or None.
 
         :raises MessagePruned: the actor remembers the key, but the message is gone.
+        :raises TypeError, ValueError: it could never have been a key.
         """
         self._outside("look up messages of", str(self._target.key))
+        if idempotency_key is None:
+            raise TypeError("find_message takes the idempotency_key that the message was sent with, not None.")
+        checked_options(REFERENCE, self._options, {"idempotency_key": idempotency_key})
         found: Message[Any] | None = self._registry.current_runtime().find_message(
             self._target, idempotency_key, self._options
         )

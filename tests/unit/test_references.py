@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import pickle
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -67,6 +68,27 @@ def test_bad_id_is_refused(actor_id: Any) -> None:
 def test_any_other_text_is_an_id(actor_id: str) -> None:
     """1 to 191 characters of any kind are an id."""
     assert Thing.ref(actor_id).actor_id == actor_id
+
+
+def test_member_of_a_text_enum_is_its_text() -> None:
+    """An id is plain text, whatever class of text it came from."""
+
+    class Which(str, enum.Enum):  # noqa: UP042 - the older form, whose text is not its value
+        ONE = "one"
+
+    assert type(Thing.ref(Which.ONE).actor_id) is str
+    assert Thing.ref(Which.ONE).actor_id == "one"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 192, "\0", "\ud800", 5, None])
+def test_message_is_not_looked_up_by_what_cannot_be_a_key(seen: list[Any], key: Any) -> None:
+    """A key that no message can have is refused before the database is asked."""
+    with pytest.raises((TypeError, ValueError), match="idempotency_key"):
+        Thing.ref("1").find_message(idempotency_key=key)
+
+    assert seen == []
+    Thing.ref("1").find_message(idempotency_key="k")
+    assert [name for name, *_ in seen] == ["find_message"]
 
 
 def test_references_compare_copy_and_pickle() -> None:
