@@ -117,7 +117,7 @@ class Bare:
         )
         message_id = self.cursor.fetchone()[0] if returning else self.cursor.lastrowid
         self._run(
-            "INSERT INTO {p}ready_messages (message_id, instance_id, sequence, available_at, delayed, blocking, "
+            "INSERT INTO {p}ready_messages (message_id, instance_id, sequence, available_at, {delayed}, blocking, "
             f"created_at) SELECT :message_id, id, next_message_sequence - 1, {{now}}, {FALSE[self.name]}, "
             f"{FALSE[self.name]}, {{now}} FROM {{p}}instances WHERE id = :id",
             values | {"message_id": message_id},
@@ -139,6 +139,13 @@ class Bare:
             "WHERE id = :message_id",
             values,
         )
+        self.connection.commit()
+
+    def read(self, number: int) -> None:
+        """One SELECT of a state."""
+        values = {"id": self.instances[number % len(self.instances)]}
+        self._run("SELECT state, state_version FROM {p}instances WHERE id = :id", values)
+        self.cursor.fetchone()
         self.connection.commit()
 
     def ready(self) -> list[tuple[int, int]]:
@@ -174,7 +181,9 @@ class Bare:
         return {"id": instance_id, "owner": self.process_id, "token": token, "state": '{"value":1}'}
 
     def _run(self, text: str, values: dict[str, Any]) -> None:
-        statement = text.format(p=self.prefix, now=NOW[self.name])
+        # "delayed" is a reserved word of MySQL.
+        delayed = "`delayed`" if self.name == "mysql" else "delayed"
+        statement = text.format(p=self.prefix, now=NOW[self.name], delayed=delayed)
         if self.name != "sqlite":
             for key in sorted(values, key=len, reverse=True):
                 statement = statement.replace(f":{key}", f"%({key})s")

@@ -25,10 +25,13 @@ from flask_solid_objects.runtime.ending import Ending
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.turn import Completed, NotActivated, TurnEnd, TurnRunner
-from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.runtime.wakeups import AdaptiveInterval, WakeUps
 from flask_solid_objects.store.completion import Claimant
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import TERMINAL, Claim, Enqueued, MessageRecord, NewMessage
+
+# A caller that nobody wakes looks ever less often, down to a fifth of the setting: looks of many waiters are work too.
+_SLOWER_POLLING = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +106,22 @@ class Caller:
 
     def wait(self, enqueued: Enqueued, new: NewMessage, *, deadline: float) -> Answer:
         """Wait as a stranger, claiming the head of the actor whenever it is free or its lease has expired."""
-        with self._wake_ups.watch_instance(enqueued.instance_id) as watch:
+        fast = self._core.settings.sync_polling_interval
+        interval = AdaptiveInterval(fast, fast * _SLOWER_POLLING)
+        with self._wake_ups.watch_instance(enqueued.instance_id, enqueued.sequence) as watch:
             self._wake_ups.start()
             while True:
-                record = self._read(enqueued, new, deadline)
+                record, can_claim = self._look(enqueued, new, deadline)
                 if record.status in TERMINAL:
                     return Answer(record.id, record=record)
                 if self._now() >= deadline:
                     raise DeadlinePassed(enqueued)
-                if not self._help(enqueued, deadline):
-                    remaining = max(0.0, deadline - self._now())
-                    watch.wait(min(remaining, self._core.settings.sync_polling_interval))
+                if can_claim and self._help(enqueued, deadline):
+                    continue
+                if watch.wait(min(interval.current, max(0.0, deadline - self._now()))):
+                    interval.reset()
+                else:
+                    interval.back_off()
 
     def _admit(self, new: NewMessage, claimant: Claimant, *, deadline: float, timeout: float) -> Enqueued:
         admission = self._core.store.admission
@@ -172,9 +180,7 @@ class Caller:
         return end if ended.is_certain else None
 
     def _help(self, enqueued: Enqueued, deadline: float) -> bool:
-        """Run the head of the actor if it may be claimed now; False when there is nothing to do but wait."""
-        if not self._core.database.read(lambda tx: self._can_claim(tx, enqueued.instance_id)):
-            return False
+        """Run the head of the actor; False when somebody else has it, so that there is nothing to do but wait."""
         try:
             claim = self._claiming.claim_of(enqueued.instance_id, self._registration.id, deadline=deadline)
         except DatabaseDeadlineExceeded:
@@ -184,26 +190,31 @@ class Caller:
         self._run(claim)
         return True
 
-    def _can_claim(self, tx: Transaction, instance_id: int) -> bool:
-        """Look without a lock, so that waiting costs no writes; the claim judges again under the lock."""
-        instance = self._core.store.instances.find_by_id(tx, instance_id)
-        if instance is None:
-            return False
-        if instance.owner is not None:
-            return instance.expires_at is not None and instance.expires_at <= tx.now()
-        return instance.ready_at is not None and instance.ready_at <= tx.now()
+    def _look(self, enqueued: Enqueued, new: NewMessage, deadline: float) -> tuple[MessageRecord, bool]:
+        """The message as it is stored, and whether the actor's head may be claimed now.
 
-    def _read(self, enqueued: Enqueued, new: NewMessage, deadline: float) -> MessageRecord:
-        """Read the message; also past the deadline, since a terminal message wins over the timeout."""
-        mailbox = self._core.store.mailbox
+        Also past the deadline, since a terminal message wins over the timeout.
+        """
+        limit = max(deadline, self._now() + 1.0)
         try:
-            limit = max(deadline, self._now() + 1.0)
-            record = self._core.database.read(lambda tx: mailbox.find(tx, enqueued.message_id), deadline=limit)
+            record, can_claim = self._core.database.read(partial(self._read, enqueued), deadline=limit)
         except DatabaseDeadlineExceeded as error:
             raise DeadlinePassed(enqueued) from error
         if record is None:
             raise ActorDestroyed(new.key.actor_type, new.key.actor_id)
-        return record
+        return record, can_claim
+
+    def _read(self, enqueued: Enqueued, tx: Transaction) -> tuple[MessageRecord | None, bool]:
+        """Without a lock, so that waiting costs no writes; the claim judges again under the lock."""
+        record = self._core.store.mailbox.find(tx, enqueued.message_id)
+        if record is None or record.status in TERMINAL:
+            return record, False
+        instance = self._core.store.instances.find_by_id(tx, enqueued.instance_id)
+        if instance is None:
+            return None, False
+        if instance.owner is not None:
+            return record, instance.expires_at is not None and instance.expires_at <= tx.now()
+        return record, instance.ready_at is not None and instance.ready_at <= tx.now()
 
     def _now(self) -> float:
         return self._core.seams.clock.monotonic()

@@ -36,9 +36,10 @@ class Transport(Protocol):
 class Watch:
     """One waiter; close it, or use it as a context manager."""
 
-    def __init__(self, wake_ups: WakeUps, clock: Clock, instance_id: int | None) -> None:
+    def __init__(self, wake_ups: WakeUps, clock: Clock, instance_id: int | None, order: int = 0) -> None:
         self._wake_ups, self._clock = wake_ups, clock
         self.instance_id = instance_id
+        self.order = order
         self._event = threading.Event()
         self._interrupted = False
 
@@ -96,7 +97,10 @@ class WakeUps:
         with self._lock:
             woken = set(self._work) if work else set()
             for instance_id in instance_ids:
-                woken |= self._instances.get(instance_id, set())
+                watches = self._instances.get(instance_id)
+                if watches:
+                    # Only the first in line can go on; waking all made 16 callers of one actor 5 times slower.
+                    woken.add(min(watches, key=_order))
         for watch in woken:
             watch.wake()
 
@@ -114,9 +118,12 @@ class WakeUps:
             self._work.add(watch)
         return watch
 
-    def watch_instance(self, instance_id: int) -> Watch:
-        """Watch one actor: a message of it ended, its lease became free, or a message arrived."""
-        watch = Watch(self, self._clock, instance_id)
+    def watch_instance(self, instance_id: int, order: int = 0) -> Watch:
+        """Watch one actor: a message of it ended, its lease became free, or a message arrived.
+
+        :param order: the sequence that is waited for; a signal wakes the lowest, which passes it on when it closes.
+        """
+        watch = Watch(self, self._clock, instance_id, order)
         with self._lock:
             self._instances.setdefault(instance_id, set()).add(watch)
         return watch
@@ -131,7 +138,9 @@ class WakeUps:
             watches = self._instances.get(watch.instance_id) if watch.instance_id is not None else None
             if watches is not None and watch.instance_id is not None:
                 watches.discard(watch)
-                if not watches:
+                if watches:
+                    min(watches, key=_order).wake()
+                else:
                     del self._instances[watch.instance_id]
 
     def start(self) -> None:
@@ -153,6 +162,10 @@ class WakeUps:
         if self._transport is not None:
             self._transport.stop()
         self.deliver_all()
+
+
+def _order(watch: Watch) -> int:
+    return watch.order
 
 
 class AdaptiveInterval:

@@ -65,7 +65,9 @@ class Leases:
         )
         self._move = dialect.compile(
             update(c).where(
-                c.c.instance_id == bindparam("w_instance_id"), c.c.activation_token == bindparam("w_token")
+                c.c.message_id == bindparam("w_message_id"),
+                c.c.activation_token == bindparam("w_token"),
+                c.c.activation_generation == bindparam("w_generation"),
             ),
             *("message_id", "activation_generation", "claimed_at"),
         )
@@ -115,12 +117,13 @@ class Leases:
             claimed_at=self._dialect.encode_time(tx.now()),
         )
 
-    def move_claim(self, tx: Transaction, lease: Lease, message_id: int) -> None:
-        """Point our claim row at the next message, in place (protocol 5.2)."""
+    def move_claim(self, tx: Transaction, held: Claim, lease: Lease, message_id: int) -> None:
+        """Point exactly the claim row of the turn that ends at the next message, in place (protocol 5.1, 5.2)."""
         moved = tx.write(
             self._move,
-            w_instance_id=lease.instance_id,
-            w_token=lease.token,
+            w_message_id=held.message.id,
+            w_token=held.lease.token,
+            w_generation=held.lease.generation,
             message_id=message_id,
             activation_generation=lease.generation,
             claimed_at=self._dialect.encode_time(tx.now()),

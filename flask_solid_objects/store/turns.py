@@ -120,7 +120,7 @@ class Turns:
             generation=claim.lease.generation + 1,
         )
         message = self._mailbox.take_ready(tx, instance.id, waiting.head)
-        self._leases.move_claim(tx, lease, message.id)
+        self._leases.move_claim(tx, claim, lease, message.id)
         ready_at, backlog = hints_from(instance, self._heads.look(tx, instance.id), now)
         renewed = self._leases.lease_columns(lease, now, seconds)
         self._instances.update(tx, instance.id, **values, **renewed, ready_at=ready_at, has_backlog=backlog)
