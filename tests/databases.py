@@ -89,12 +89,15 @@ class Scratch(Protocol):
 
     def fresh(self) -> URL:
         """Give the database with our tables, without a row, and without any other table."""
+        ...
 
     def blank(self) -> URL:
         """Give the database without any table."""
+        ...
 
     def open_connections(self) -> list[str]:
         """Describe every connection to what was given last."""
+        ...
 
     def drop(self) -> None:
         """Remove it at the end of the run."""
@@ -227,12 +230,9 @@ def _drop_tables(connection: Connection, names: set[str]) -> None:
     if not names:
         return
     listed = ", ".join(map(connection.dialect.identifier_preparer.quote_identifier, names))
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"DROP TABLE {listed} CASCADE")
-        return
-    connection.exec_driver_sql("SET foreign_key_checks = 0")
-    connection.exec_driver_sql(f"DROP TABLE {listed}")
-    connection.exec_driver_sql("SET foreign_key_checks = 1")
+    if connection.dialect.name != "postgresql":
+        connection.exec_driver_sql("SET SESSION foreign_key_checks = 0")
+    connection.exec_driver_sql(f"DROP TABLE {listed} CASCADE")
 
 
 def _limit_waiting(connection: Connection) -> None:
@@ -269,9 +269,7 @@ def _is_stale(name: str) -> bool:
     if found is None:
         return False
     made, pid, host = found.groups()
-    if host == _this_host():
-        return not _is_alive(int(pid))
-    return int(made) < time.time() - _OLD_SECONDS
+    return not _is_alive(int(pid)) if host == _this_host() else int(made) < time.time() - _OLD_SECONDS
 
 
 def _is_alive(pid: int) -> bool:

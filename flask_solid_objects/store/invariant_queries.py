@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Select,
     and_,
     case,
     exists,
@@ -43,7 +42,7 @@ class Circumstances:
     pruned: bool
 
 
-def _rows(tables: Tables, what: str = "instance", number: ColumnElement[Any] | None = None) -> Select[Any]:
+def _rows(tables: Tables, what: str = "instance", number: ColumnElement[Any] | None = None) -> Any:
     i = tables.instances
     name = literal(what)
     return select(

@@ -1,23 +1,27 @@
 """The application's own sessions: whether one holds uncommitted work, and sends that commit with it.
 
-We neither begin, commit nor roll back there. What is remembered about a transaction lives with its session or
-connection and ends with it.
+We neither commit nor roll back there. What is remembered about a transaction lies in the ``info`` of its connection,
+where it is forgotten with the transaction, however that ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.orm import Session, SessionTransaction, scoped_session
+from sqlalchemy import Connection, Engine, event, exc
+from sqlalchemy.orm import Session, SessionTransaction, object_mapper, scoped_session
 
 from flask_solid_objects.store.statements import is_write
 
 _DIRTY = "solid_objects_dirty"
+_BATCHES = "solid_objects_sends"
+# In the info of a session: the connections of its transaction, and those among them that have sends.
 _CONNECTIONS = "solid_objects_connections"
-_OUTBOX = "solid_objects_outbox"
+_SENDING = "solid_objects_sending"
+
+FindEngine: TypeAlias = Callable[[], Engine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,35 +34,45 @@ class PendingSends:
 
 @dataclass(slots=True)
 class _Batch:
-    """The sends of one open transaction, each with the savepoint in which it was made."""
+    """The sends of one transaction, each with the number of the savepoint in which it was made.
+
+    Savepoints are numbered in the order in which they begin, so that rolling one back drops what was sent since in it
+    or in those within it. Releasing one changes nothing: it cannot be rolled back alone any more.
+    """
 
     sends: PendingSends
-    items: list[tuple[Any, Any]] = field(default_factory=list)
+    items: list[tuple[Any, int]] = field(default_factory=list)
     written: list[Any] = field(default_factory=list)
+    failed: bool = False
 
-    def drop(self, savepoint: Any) -> None:
-        self.items = [(item, mark) for item, mark in self.items if mark is not savepoint]
+    def add(self, connection: Connection, item: Any) -> None:
+        savepoint = connection.get_nested_transaction()
+        self.items.append((item, 0 if savepoint is None else _number(savepoint._savepoint)))
 
-    def move(self, savepoint: Any, parent: Any) -> None:
-        self.items = [(item, parent if mark is savepoint else mark) for item, mark in self.items]
-
-    def write(self, cursor: Any) -> None:
+    def write(self, connection: Connection) -> None:
+        """Write what waits, in the root transaction, so that no savepoint can undo it any more."""
+        if self.failed:
+            # The first commit raised; a second one would commit everything but these.
+            raise exc.PendingRollbackError("Messages of this transaction could not be written; roll it back.")
         items = [item for item, _ in self.items]
-        self.items = []
-        if items:
+        if not items:
+            return
+        self.items, self.failed = [], True
+        cursor = connection.connection.cursor()
+        try:
             self.sends.write(cursor, items)
-            self.written.extend(items)
+        finally:
+            cursor.close()
+        self.failed = False
+        self.written.extend(items)
 
     def committed(self) -> None:
         written, self.written = self.written, []
         if written:
             self.sends.committed(written)
 
-    def forget(self) -> None:
-        self.items, self.written = [], []
-
-
-FindEngine: TypeAlias = Callable[[], Engine]
+    def drop(self, savepoint: int) -> None:
+        self.items = [(item, made_in) for item, made_in in self.items if made_in < savepoint]
 
 
 class SessionOutbox:
@@ -75,120 +89,30 @@ class SessionOutbox:
         if isinstance(session, scoped_session):
             session = session()
         if isinstance(session, Session):
-            batch = self._session_batch(session, sends)
-            batch.items.append((item, session.get_nested_transaction() or session.get_transaction()))
-            if session.get_transaction() is None:
-                session.begin()
-                batch.items[-1] = (item, session.get_transaction())
+            connection = self._connection(session)
+            _follow(session, connection)
         elif isinstance(session, Connection):
-            _ConnectionOutbox.of(session, sends).add(session, item)
+            connection = session
+            if not connection.in_transaction():
+                # As any statement would; otherwise the commit would have nothing to do.
+                connection.begin()
         else:
             raise TypeError(
                 f"session is a SQLAlchemy Session, scoped_session or Connection, not {type(session).__name__}."
             )
-
-    def _session_batch(self, session: Session, sends: PendingSends) -> _Batch:
-        batch: _Batch | None = session.info.get(_OUTBOX)
-        if batch is not None:
-            return batch
-        batch = session.info[_OUTBOX] = _Batch(sends)
-        kept = batch
-
-        def before_commit(session: Session) -> None:
-            # Also called for each savepoint; only the root's commit makes anything durable.
-            if not session.in_nested_transaction() and kept.items:
-                session.flush()
-                cursor = self._connection(session).connection.cursor()
-                try:
-                    kept.write(cursor)
-                finally:
-                    cursor.close()
-
-        def after_commit(session: Session) -> None:
-            if not session.in_nested_transaction():
-                kept.committed()
-
-        def after_rollback(session: Session) -> None:
-            # Before the savepoint ends: its end alone would hand its sends to the parent, as a release does.
-            savepoint = session.get_nested_transaction()
-            if savepoint is not None:
-                kept.drop(savepoint)
-            else:
-                kept.forget()
-
-        def after_transaction_end(_session: Session, transaction: SessionTransaction) -> None:
-            if transaction.nested:
-                kept.move(transaction, transaction.parent)
-
-        event.listen(session, "before_commit", before_commit)
-        event.listen(session, "after_commit", after_commit)
-        event.listen(session, "after_rollback", after_rollback)
-        event.listen(session, "after_transaction_end", after_transaction_end)
-        return batch
+        watch_engine(connection.engine)
+        batches: dict[SessionOutbox, _Batch] = connection.info.setdefault(_BATCHES, {})
+        batches.setdefault(self, _Batch(sends)).add(connection, item)
 
     def _connection(self, session: Session) -> Connection:
-        if self._engine is None or isinstance(session.bind, Connection):
+        """The connection on which the session works on our database, in the transaction that is open now."""
+        if self._engine is None:
             return session.connection()
-        return session.connection(bind_arguments={"bind": self._engine()})
-
-
-class _ConnectionOutbox:
-    """The sends of one plain connection.
-
-    Savepoints are numbered in the order in which they begin, so that rolling one back drops what was sent since in
-    it or in those within it. Releasing one changes nothing: it cannot be rolled back alone any more.
-    """
-
-    def __init__(self, connection: Connection, sends: PendingSends) -> None:
-        self._batch = _Batch(sends)
-        event.listen(connection, "commit", self._before_commit)
-        event.listen(connection, "rollback", lambda _connection: self._batch.forget())
-        event.listen(connection, "rollback_savepoint", lambda _connection, name, _context: self._roll_back(name))
-        # There is no event after a COMMIT: the next begin, or the return to the pool, is the first that follows it.
-        event.listen(connection, "begin", lambda _connection: self._batch.committed())
-        if not event.contains(connection.engine, "checkin", _on_checkin):
-            event.listen(connection.engine, "checkin", _on_checkin)
-
-    @classmethod
-    def of(cls, connection: Connection, sends: PendingSends) -> _ConnectionOutbox:
-        found: _ConnectionOutbox | None = connection.info.get(_OUTBOX)
-        if found is None:
-            found = connection.info[_OUTBOX] = cls(connection, sends)
-        return found
-
-    def add(self, connection: Connection, item: Any) -> None:
-        if not connection.in_transaction():
-            # Begin as any statement would; otherwise the commit would have nothing to do.
-            connection.exec_driver_sql("SELECT 1")
-        savepoint = connection.get_nested_transaction()
-        self._batch.items.append((item, 0 if savepoint is None else _number(savepoint._savepoint)))
-
-    def close(self) -> None:
-        """The connection goes back to its pool: what it committed is told, the rest was rolled back."""
-        self._batch.committed()
-        self._batch.forget()
-
-    def _before_commit(self, connection: Connection) -> None:
-        cursor = connection.connection.cursor()
-        try:
-            self._batch.write(cursor)
-        finally:
-            cursor.close()
-
-    def _roll_back(self, name: str) -> None:
-        number = _number(name)
-        self._batch.items = [(item, mark) for item, mark in self._batch.items if mark < number]
-
-
-def _number(savepoint: str) -> int:
-    """The place of a savepoint in the order of those of its connection; SQLAlchemy counts them in their names."""
-    return int(savepoint.rpartition("_")[2])
-
-
-def _on_checkin(_connection: Any, record: Any) -> None:
-    outbox: _ConnectionOutbox | None = record.info.pop(_OUTBOX, None)
-    if outbox is not None:
-        outbox.close()
+        engine, bind = self._engine(), session.bind
+        if bind is not None and bind.engine.url == engine.engine.url:
+            # A session of the application's own making: on another connection the send would not be atomic with it.
+            return session.connection(bind_arguments={"bind": bind})
+        return session.connection(bind_arguments={"bind": engine})
 
 
 class SessionWatch:
@@ -211,30 +135,84 @@ class SessionWatch:
         if not self._sessions.registry.has():
             return False
         session: Session = self._sessions()
-        outbox: _Batch | None = session.info.get(_OUTBOX)
-        if outbox is not None and outbox.items:
-            return True
-        if session.new or session.deleted or any(session.is_modified(each) for each in session.dirty):
+        if any(self._is_ours(session.get_bind(object_mapper(each)).engine) for each in _unflushed(session)):
             return True
         connections: list[Connection] = session.info.get(_CONNECTIONS, [])
-        return any(
-            not each.closed and each.info.get(_DIRTY, False) and self._is_ours(each.engine) for each in connections
-        )
+        return any(_has_work(each) and self._is_ours(each.engine) for each in connections)
+
+
+def watch_engine(engine: Engine) -> None:
+    """Follow the transactions of an engine of the application; a second time does nothing."""
+    if event.contains(engine, "before_cursor_execute", _mark_dirty):
+        return
+    event.listen(engine, "before_cursor_execute", _mark_dirty)
+    for name in ("begin", "begin_twophase"):
+        event.listen(engine, name, _on_begin)
+    for name in ("commit", "prepare_twophase"):
+        event.listen(engine, name, _on_commit)
+    for name in ("rollback", "rollback_twophase"):
+        event.listen(engine, name, _on_rollback)
+    event.listen(engine, "rollback_savepoint", _on_rollback_savepoint)
+    event.listen(engine, "checkin", _on_checkin)
+
+
+# -- what sessions tell ------------------------------------------------------------------------
 
 
 def _remember_connection(session: Session, _transaction: SessionTransaction, connection: Connection) -> None:
     """The first statement of this connection is still to come, so the engine is watched in time."""
-    engine = connection.engine
-    if not event.contains(engine, "before_cursor_execute", _mark_dirty):
-        event.listen(engine, "before_cursor_execute", _mark_dirty)
-        event.listen(engine, "commit", _mark_clean)
-        event.listen(engine, "rollback", _mark_clean)
+    watch_engine(connection.engine)
     session.info.setdefault(_CONNECTIONS, []).append(connection)
 
 
 def _forget_connections(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is None:
         session.info.pop(_CONNECTIONS, None)
+
+
+def _unflushed(session: Session) -> Iterator[object]:
+    yield from session.new
+    yield from session.deleted
+    yield from (each for each in session.dirty if session.is_modified(each))
+
+
+def _follow(session: Session, connection: Connection) -> None:
+    sending: list[Connection] = session.info.setdefault(_SENDING, [])
+    if connection not in sending:
+        sending.append(connection)
+    if not event.contains(session, "before_commit", _before_session_commit):
+        event.listen(session, "before_commit", _before_session_commit)
+        event.listen(session, "after_commit", _after_session_commit)
+        event.listen(session, "after_transaction_end", _after_session_transaction)
+
+
+def _before_session_commit(session: Session) -> None:
+    """Write before the first of several binds commits, so that what is refused here commits nowhere.
+
+    What is sent later than this, by a hook of the application, is written when its connection commits.
+    """
+    if session.in_nested_transaction():
+        return
+    for connection in session.info.get(_SENDING, ()):
+        # Within a savepoint the session has joined a transaction of someone else, who commits or drops it later.
+        if not connection.in_nested_transaction():
+            session.flush()
+            _on_commit(connection)
+
+
+def _after_session_commit(session: Session) -> None:
+    for connection in session.info.get(_SENDING, ()):
+        if not connection.in_transaction():
+            for batch in _batches(connection):
+                batch.committed()
+
+
+def _after_session_transaction(session: Session, transaction: SessionTransaction) -> None:
+    if transaction.parent is None:
+        session.info.pop(_SENDING, None)
+
+
+# -- what connections tell ---------------------------------------------------------------------
 
 
 def _mark_dirty(
@@ -244,5 +222,46 @@ def _mark_dirty(
         connection.info[_DIRTY] = True
 
 
-def _mark_clean(connection: Connection) -> None:
+def _on_begin(connection: Connection, *_: Any) -> None:
     connection.info.pop(_DIRTY, None)
+    # There is no event after a COMMIT: the next begin, or the return to the pool, is the first that follows it.
+    for batch in _batches(connection):
+        batch.committed()
+
+
+def _on_commit(connection: Connection, *_: Any) -> None:
+    for batch in _batches(connection):
+        batch.write(connection)
+
+
+def _on_rollback(connection: Connection, *_: Any) -> None:
+    # An invalidated connection has lost its info already, and cannot be asked for it before it is rolled back.
+    if not connection.invalidated:
+        connection.info.pop(_BATCHES, None)
+
+
+def _on_rollback_savepoint(connection: Connection, name: str, _context: Any) -> None:
+    if not connection.invalidated:
+        for batch in _batches(connection):
+            batch.drop(_number(name))
+
+
+def _on_checkin(_connection: Any, record: Any) -> None:
+    record.info.pop(_DIRTY, None)
+    for batch in record.info.pop(_BATCHES, {}).values():
+        batch.committed()
+
+
+def _batches(connection: Connection) -> list[_Batch]:
+    return list(connection.info.get(_BATCHES, {}).values())
+
+
+def _has_work(connection: Connection) -> bool:
+    if connection.closed or connection.invalidated or not connection.in_transaction():
+        return False
+    return connection.info.get(_DIRTY, False) or any(batch.items for batch in _batches(connection))
+
+
+def _number(savepoint: str) -> int:
+    """The place of a savepoint in the order of those of its connection; SQLAlchemy counts them in their names."""
+    return int(savepoint.rpartition("_")[2])

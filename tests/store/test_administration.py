@@ -234,10 +234,8 @@ def test_head_is_taken_out_of_the_way(acts: Acts, where: str, act: str) -> None:
 
     assert claim.message.id == ended
     error = json.loads(str(record.error))
-    assert (MessageStatus.SKIPPED, "Skipped") if act == "skip" else (MessageStatus.DEAD, "FailedByOperator") == (
-        record.status,
-        error["class"],
-    )
+    expected = (MessageStatus.SKIPPED, "Skipped") if act == "skip" else (MessageStatus.DEAD, "FailedByOperator")
+    assert expected == (record.status, error["class"])
     assert record.result is None
     assert (None, 0) == (acts.instance().parked_until, acts.instance().parked_count)
     if where == "paused":

@@ -108,9 +108,7 @@ def drain(acts: Acts, claim: Claim | None) -> None:
         claim = acts.go_on(claim)
 
 
-def test_search_costs_a_look_and_a_lock(
-    acts: Acts, counted: StatementCounter, cost: Callable[[Expected], int]
-) -> None:
+def test_search_costs_a_look_and_a_lock(acts: Acts, counted: StatementCounter, cost: Callable[[Expected], int]) -> None:
     """The search among several types is one look and, for the first type with work, two more statements."""
     acts.send()
 
