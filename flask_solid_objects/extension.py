@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import flask
 import sqlalchemy
 from flask import Flask
+from flask.signals import appcontext_pushed
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import Engine
 
@@ -30,7 +30,8 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
-from flask_solid_objects.store.sessions import SessionOutbox, SessionWatch
+from flask_solid_objects.store.location import bind_options, is_in_memory, plain_url
+from flask_solid_objects.store.sessions import SessionOutbox, SessionWatch, watch_engine
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables, build_tables
 from flask_solid_objects.store.write_guard import guard
@@ -43,19 +44,20 @@ _A = TypeVar("_A", bound=type[Actor])
 _F = TypeVar("_F", bound=Policy)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, kw_only=True)
 class AppState:
     """What the extension keeps for one application, under ``app.extensions["solid_objects"]``."""
 
     extension: SolidObjects
     settings: Settings
-    tables: Tables
-    db: SQLAlchemy | None
     seams: Seams
+    make: Callable[[AppState], Runtime]
+    tables: Tables = field(init=False)
+    db: SQLAlchemy | None = None
     watch: SessionWatch | None = None
+    is_prepared: bool = False
     runtime_or_none: Runtime | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    make: Callable[[], Runtime] | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def runtime(self) -> Runtime:
@@ -63,9 +65,32 @@ class AppState:
         if self.runtime_or_none is None:
             with self.lock:
                 if self.runtime_or_none is None:
-                    assert self.make is not None, "init_app sets it"
-                    self.runtime_or_none = self.make()
+                    self.runtime_or_none = self.make(self)
         return self.runtime_or_none
+
+    def join(self, db: SQLAlchemy | None) -> None:
+        """Put the tables where the app's migrations see them, and watch its session from the beginning."""
+        metadata = sqlalchemy.MetaData() if db is None else _metadata(db, self.settings.bind_key)
+        self.db, self.tables = db, build_tables(metadata, self.settings.table_prefix)
+        if db is not None:
+            self.watch = SessionWatch(db.session, lambda engine: engine.url == self.runtime.core.database.url)
+
+    def prepare(self, app: Flask, **_: object) -> None:
+        """Join the app's Flask-SQLAlchemy and guard its engines, before any code can use them in an app context.
+
+        Called at every push of a context until it was found: it may be initialised later than this extension.
+        """
+        with self.lock:
+            found = app.extensions.get("sqlalchemy")
+            if self.is_prepared or not isinstance(found, SQLAlchemy) or self.db not in (None, found):
+                return
+            if self.db is None:
+                self.join(found)
+            for engine in found.engines.values():
+                guard(engine)
+                watch_engine(engine)
+            self.is_prepared = True
+        appcontext_pushed.disconnect(self.prepare, app)
 
 
 class SolidObjects:
@@ -76,10 +101,11 @@ class SolidObjects:
     """
 
     def __init__(self, app: Flask | None = None, *, db: SQLAlchemy | None = None) -> None:
+        self._db = db
         self._policies: dict[str, Policy] = {}
         self.registry = Registry(make_reference=make_reference, current_runtime=lambda: self.runtime)
         if app is not None:
-            self.init_app(app, db=db)
+            self.init_app(app)
 
     def init_app(self, app: Flask, *, db: SQLAlchemy | None = None, seams: Seams | None = None) -> None:
         """Read the settings, join the tables to the app's metadata, and add the commands.
@@ -89,19 +115,20 @@ class SolidObjects:
         """
         if EXTENSION_KEY in app.extensions:
             raise RuntimeError("This app has a SolidObjects already; use that one, or make another app.")
-        settings = Settings.from_mapping(app.config)
-        db = db if db is not None else app.extensions.get("sqlalchemy")
-        metadata = sqlalchemy.MetaData() if db is None else _metadata(db, settings.bind_key)
-        tables = build_tables(metadata, settings.table_prefix)
         state = AppState(
-            extension=self, settings=settings, tables=tables, db=db, seams=seams if seams is not None else Seams()
+            extension=self,
+            settings=Settings.from_mapping(app.config),
+            seams=seams if seams is not None else Seams(),
+            make=lambda state: self._make_runtime(app, state),
         )
-        state.make = lambda: self._make_runtime(app, state)
-        if db is not None:
-            # From the beginning, so that work before the first call counts too.
-            state.watch = SessionWatch(db.session, lambda engine: engine.url == state.runtime.core.database.url)
+        found = app.extensions.get("sqlalchemy")
+        state.join(db or self._db or (found if isinstance(found, SQLAlchemy) else None))
         app.extensions[EXTENSION_KEY] = state
         app.cli.add_command(solid_cli)
+        # Weakly, so that an app that is dropped is not kept alive by a signal.
+        appcontext_pushed.connect(state.prepare, app)
+        if flask.has_app_context() and flask.current_app == app:
+            state.prepare(app)
 
     # -- registration -------------------------------------------------------------------------
 
@@ -196,20 +223,19 @@ class SolidObjects:
         return policy
 
     def _make_runtime(self, app: Flask, state: AppState) -> Runtime:
-        place = _place(app, state)
+        with app.app_context():
+            # From now on nothing changes any more: an app without Flask-SQLAlchemy stays without.
+            state.prepare(app)
+            appcontext_pushed.disconnect(state.prepare, app)
+            place = _place(app, state)
         database = Database(
             place.url,
             settings=state.settings,
             connect_args=place.connect_args,
-            engine_options=state.settings.engine_options,
+            engine_options={**place.engine_options, **state.settings.engine_options},
             shared_engine=place.shared_engine,
             seams=state.seams,
         )
-        if state.db is not None:
-            with app.app_context():
-                engines = dict(state.db.engines)
-            for engine in engines.values():
-                guard(engine)
         core = Core(
             database=database,
             store=Store(state.tables, database.dialect, state.settings),
@@ -239,9 +265,10 @@ class _Place:
     """Where the tables of one application are."""
 
     url: sqlalchemy.URL
-    connect_args: dict[str, Any]
-    shared_engine: Callable[[], Engine] | None
-    find_engine: Callable[[], Engine] | None
+    connect_args: dict[str, Any] = field(default_factory=dict)
+    engine_options: dict[str, Any] = field(default_factory=dict)
+    shared_engine: Callable[[], Engine] | None = None
+    find_engine: Callable[[], Engine] | None = None
 
 
 def _metadata(db: SQLAlchemy, bind_key: str | None) -> sqlalchemy.MetaData:
@@ -251,46 +278,17 @@ def _metadata(db: SQLAlchemy, bind_key: str | None) -> sqlalchemy.MetaData:
 
 def _place(app: Flask, state: AppState) -> _Place:
     """The database of the app's bind, or of its URI, or a SQLite file in the instance folder."""
-    key = state.settings.bind_key
-    db = state.db
+    key, db = state.settings.bind_key, state.db
     if db is None:
-        uri = app.config.get("SQLALCHEMY_DATABASE_URI")
-        if key is not None:
-            uri = dict(app.config.get("SQLALCHEMY_BINDS") or {}).get(key)
-            if uri is None:
-                raise NotInitialized(f"SOLID_OBJECTS_BIND_KEY is {key!r}, but SQLALCHEMY_BINDS has no such bind.")
-        return _Place(url=_file_url(app, uri), connect_args={}, shared_engine=None, find_engine=None)
-    with app.app_context():
-        engines = dict(db.engines)
-    if key not in engines:
+        return _Place(url=plain_url(app.config, key, app.instance_path))
+    engine = db.engines.get(key)
+    if engine is None:
         raise NotInitialized(f"Flask-SQLAlchemy has no bind {key!r}: set SQLALCHEMY_BINDS or SOLID_OBJECTS_BIND_KEY.")
-    engine = engines[key]
-    memory = engine.url.get_backend_name() == "sqlite" and engine.url.database in (None, "", ":memory:")
-    options = _engine_options(app, key)
+    options = bind_options(app.config, key, db._engine_options)
     return _Place(
         url=engine.url,
         connect_args=dict(options.get("connect_args") or {}),
-        shared_engine=(lambda: engine) if memory else None,
+        engine_options={name: options[name] for name in ("creator",) if name in options},
+        shared_engine=(lambda: engine) if is_in_memory(engine.url) else None,
         find_engine=lambda: engine,
     )
-
-
-def _engine_options(app: Flask, key: str | None) -> dict[str, Any]:
-    """The options of a bind, as Flask-SQLAlchemy reads them."""
-    if key is None:
-        return dict(app.config.get("SQLALCHEMY_ENGINE_OPTIONS") or {})
-    bind = dict(app.config.get("SQLALCHEMY_BINDS") or {}).get(key)
-    return dict(bind) if isinstance(bind, dict) else {}
-
-
-def _file_url(app: Flask, uri: Any) -> sqlalchemy.URL:
-    """A URL whose relative SQLite path lies in the instance folder, as Flask-SQLAlchemy has it."""
-    if isinstance(uri, dict):
-        uri = uri.get("url")
-    url = sqlalchemy.make_url(uri or "sqlite:///solid_objects.sqlite3")
-    name = url.database
-    if url.get_backend_name() != "sqlite" or not name or name == ":memory:" or name.startswith("file:"):
-        return url
-    path = Path(app.instance_path) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return url.set(database=str(path))

@@ -14,6 +14,7 @@ from typing import Any
 from flask_solid_objects.errors import InvalidSettings
 
 PREFIX = "SOLID_OBJECTS_"
+_MOST_SECONDS = 10**9
 WAKE_UP_ADAPTERS = ("automatic", "in_process", "postgresql", "redis", "polling")
 
 
@@ -45,7 +46,7 @@ class Settings:
         1.0, "seconds", "positive", "The longest pause between two looks of a role."
     )
     sync_polling_interval: float = _setting(0.05, "seconds", "positive", "How often a waiting caller looks.")
-    lease_duration: float = _setting(30.0, "seconds", "positive", "How long a lease lasts without renewal; 60 at most.")
+    lease_duration: float = _setting(30.0, "seconds", "lease", "How long a lease lasts without renewal; 60 at most.")
     lease_renewal_interval: float = _setting(10.0, "seconds", "positive", "How often a held lease is renewed.")
     max_messages_per_activation_pass: int = _setting(50, "messages", "count", "Turns of one actor before others.")
     max_activation_duration: float = _setting(5.0, "seconds", "positive", "Time for one actor before others.")
@@ -107,38 +108,19 @@ class Settings:
             except ValueError as error:
                 problems[key] = str(error)
         settings = cls(**values)
-        if not problems:
-            problems = settings._conflicts()
+        problems |= settings._conflicts(problems)
         if problems:
             raise InvalidSettings(problems)
         return settings
 
-    def _conflicts(self) -> dict[str, str]:
-        """Settings that are right alone and wrong together."""
-        rules = {
-            "LEASE_DURATION": (self.lease_duration <= 60, "must be at most 60 seconds, or a crash blocks too long."),
-            "LEASE_RENEWAL_INTERVAL": (
-                self.lease_renewal_interval < self.lease_duration,
-                f"must be shorter than SOLID_OBJECTS_LEASE_DURATION ({self.lease_duration:g}).",
-            ),
-            "WARN_STATE_BYTES": (
-                self.warn_state_bytes <= self.max_state_bytes,
-                "must not exceed SOLID_OBJECTS_MAX_STATE_BYTES.",
-            ),
-            "PROCESS_ALIVE_THRESHOLD": (
-                self.process_alive_threshold > self.process_heartbeat_interval,
-                f"must be longer than SOLID_OBJECTS_PROCESS_HEARTBEAT_INTERVAL ({self.process_heartbeat_interval:g}).",
-            ),
-            "IDLE_POLLING_INTERVAL": (
-                self.idle_polling_interval >= self.polling_interval,
-                "must not be shorter than SOLID_OBJECTS_POLLING_INTERVAL.",
-            ),
-            "REDIS_URL": (
-                self.wake_up_adapter != "redis" or self.redis_url is not None,
-                "is needed when SOLID_OBJECTS_WAKE_UP_ADAPTER is 'redis'.",
-            ),
-        }
-        return {PREFIX + name: text for name, (holds, text) in rules.items() if not holds}
+    def _conflicts(self, wrong: Mapping[str, str]) -> dict[str, str]:
+        """Settings that are right alone and wrong together; without those that compare with a wrong one."""
+        problems: dict[str, str] = {}
+        for name, other, holds, text in _PAIRS:
+            key, other_key = PREFIX + name.upper(), PREFIX + other.upper()
+            if not holds(self) and key not in wrong and other_key not in wrong:
+                problems[key] = f"{text} {other_key} ({getattr(self, other)})."
+        return problems
 
 
 def _check(rule: str, value: object) -> Any:
@@ -149,15 +131,25 @@ def _check(rule: str, value: object) -> Any:
 def _seconds(value: object) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # An integer beyond every float must not surface as an OverflowError of its own.
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST_SECONDS:
+        return float(value)
+    if not isinstance(value, float) or not math.isfinite(value):
         raise ValueError(f"must be a number of seconds or a timedelta, not {value!r}.")
-    return float(value)
+    return value
 
 
 def _positive(value: object) -> float:
     seconds = _seconds(value)
     if seconds <= 0:
         raise ValueError(f"must be more than 0 seconds, not {value!r}.")
+    return seconds
+
+
+def _lease(value: object) -> float:
+    seconds = _positive(value)
+    if seconds > 60:
+        raise ValueError(f"must be at most 60 seconds, or a crash blocks an actor too long, not {value!r}.")
     return seconds
 
 
@@ -214,11 +206,12 @@ def _callable(value: object) -> Any:
 def _mapping(value: object) -> Any:
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a mapping, not {value!r}.")
-    return value
+    return dict(value)
 
 
 _RULES: Mapping[str, Callable[[object], Any]] = {
     "positive": _positive,
+    "lease": _lease,
     "not negative": _not_negative,
     "count": _count,
     "not negative count": lambda value: _count(value, 0),
@@ -229,3 +222,43 @@ _RULES: Mapping[str, Callable[[object], Any]] = {
     "callable": _callable,
     "mapping": _mapping,
 }
+
+# A setting, the one that it has to agree with, when they do, and how the error begins.
+_PAIRS: tuple[tuple[str, str, Callable[[Settings], bool], str], ...] = (
+    (
+        "lease_renewal_interval",
+        "lease_duration",
+        lambda settings: settings.lease_renewal_interval < settings.lease_duration,
+        "must be shorter than",
+    ),
+    (
+        "warn_state_bytes",
+        "max_state_bytes",
+        lambda settings: settings.warn_state_bytes <= settings.max_state_bytes,
+        "must not exceed",
+    ),
+    (
+        "process_alive_threshold",
+        "process_heartbeat_interval",
+        lambda settings: settings.process_alive_threshold > settings.process_heartbeat_interval,
+        "must be longer than",
+    ),
+    (
+        "idle_polling_interval",
+        "polling_interval",
+        lambda settings: settings.idle_polling_interval >= settings.polling_interval,
+        "must not be shorter than",
+    ),
+    (
+        "supervisor_max_restart_delay",
+        "supervisor_restart_delay",
+        lambda settings: settings.supervisor_max_restart_delay >= settings.supervisor_restart_delay,
+        "must not be shorter than",
+    ),
+    (
+        "redis_url",
+        "wake_up_adapter",
+        lambda settings: settings.wake_up_adapter != "redis" or settings.redis_url is not None,
+        "is needed for the value of",
+    ),
+)

@@ -58,15 +58,20 @@ def check_command(as_json: bool) -> None:
 
 @click.command("downgrade")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
 @with_appcontext
 @command_errors
-def downgrade_command(yes: bool) -> None:
+def downgrade_command(yes: bool, as_json: bool) -> None:
     """Drop the tables and everything in them."""
     if not yes:
-        click.confirm("This deletes every actor, message and dead letter. Go on?", abort=True)
+        # On stderr, so that what --json prints stays JSON.
+        click.confirm("This deletes every actor, message and dead letter. Go on?", abort=True, err=True)
     database, prefix = _place()
     downgrade(database.engine, prefix)
-    click.echo("The tables are gone.")
+    if as_json:
+        print_json({"ok": True, "revision": None})
+    else:
+        click.echo("The tables are gone.")
 
 
 def _place() -> tuple[Database, str]:

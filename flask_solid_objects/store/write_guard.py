@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, StaticPool, event
 
 from flask_solid_objects.errors import ApplicationWriteForbidden
 from flask_solid_objects.store.statements import is_write
 from flask_solid_objects.values import CurrentTurn, current_turn
 
 _MARK = "solid_objects_read_only"
+_ABSENT = object()
 
 
 def guard(engine: Engine) -> None:
     """Watch an engine of the application; the runtime's own is another one."""
     event.listen(engine, "before_cursor_execute", _before_execute)
+    if isinstance(engine.pool, StaticPool):
+        # One connection for all threads: made read-only here, it would be so for whoever else writes meanwhile.
+        return
     event.listen(engine, "checkout", _on_checkout)
     event.listen(engine, "checkin", _on_checkin)
 
@@ -39,22 +43,26 @@ def forbidden(turn: CurrentTurn) -> ApplicationWriteForbidden:
 def _on_checkout(connection: Any, record: Any, _proxy: Any) -> None:
     if current_turn.get() is None:
         return
-    if _set_read_only(connection, True):
-        record.info[_MARK] = True
+    driver = _driver(connection)
+    if driver == "psycopg":
+        record.info[_MARK] = connection.read_only
+        connection.read_only = True
+    elif driver == "sqlite3":
+        record.info[_MARK] = connection.execute("PRAGMA query_only").fetchone()[0]
+        connection.execute("PRAGMA query_only = ON")
+    # No other driver has a switch that is undone without a trace.
 
 
 def _on_checkin(connection: Any, record: Any) -> None:
-    if record.info.pop(_MARK, False) and connection is not None:
-        _set_read_only(connection, False)
+    """Put back what the connection was before; the application may have read-only connections of its own."""
+    before = record.info.pop(_MARK, _ABSENT)
+    if before is _ABSENT or connection is None:
+        return
+    if _driver(connection) == "psycopg":
+        connection.read_only = before
+    else:
+        connection.execute(f"PRAGMA query_only = {int(before)}")
 
 
-def _set_read_only(connection: Any, on: bool) -> bool:
-    """The second belt, where the driver has one that is undone without a trace; True when it was set."""
-    module = type(connection).__module__.partition(".")[0]
-    if module == "psycopg":
-        connection.read_only = True if on else None
-        return True
-    if module == "sqlite3":
-        connection.execute(f"PRAGMA query_only = {'ON' if on else 'OFF'}")
-        return True
-    return False
+def _driver(connection: Any) -> str:
+    return type(connection).__module__.partition(".")[0]

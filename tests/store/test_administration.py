@@ -12,7 +12,7 @@ from sqlalchemy import select
 from flask_solid_objects.errors import LostActivation
 from flask_solid_objects.store.administration import InstanceReport
 from flask_solid_objects.values import ActorKey, Claim, MessageStatus
-from tests.store.conftest import KEY, LEASE, OTHER, Acts
+from tests.store.acts import KEY, LEASE, OTHER, Acts
 
 ACCOUNT = ActorKey(actor_type="Account", actor_id="a")
 
@@ -80,7 +80,7 @@ def test_report_names_the_lease(acts: Acts) -> None:
     acts.pause()
     labels.append(report(acts).lease)
 
-    assert ["held", "expired", "parked", "idle", "paused"] == labels
+    assert labels == ["held", "expired", "parked", "idle", "paused"]
 
 
 def test_depth_counts_up_to_a_limit(acts: Acts) -> None:
@@ -102,12 +102,12 @@ def test_acts_are_recorded(acts: Acts) -> None:
     with acts.engine.connect() as connection:
         event = connection.execute(select(acts.tables.administration_events)).one()
 
-    assert ("actor.pause", "actor", "Counter/a", "o" * 255) == (
+    assert (
         event.action,
         event.kind,
         event.subject_id,
         event.actor,
-    )
+    ) == ("actor.pause", "actor", "Counter/a", "o" * 255)
 
 
 # -- pause and resume --------------------------------------------------------------------------
@@ -117,12 +117,12 @@ def test_pause_and_resume_leave_the_generation(acts: Acts) -> None:
     """A pause hides the actor and a resume shows it again; each says whether it changed anything."""
     acts.send()
 
-    assert [True, False] == [acts.pause(), acts.pause()]
+    assert [acts.pause(), acts.pause()] == [True, False]
     assert acts.hints() == (None, True)
     assert acts.claim() is None
-    assert [True, False] == [acts.resume(), acts.resume()]
+    assert [acts.resume(), acts.resume()] == [True, False]
     row = acts.instance()
-    assert (None, 0, True) == (row.paused_at, row.activation_generation, row.has_backlog)
+    assert (row.paused_at, row.activation_generation, row.has_backlog) == (None, 0, True)
     assert row.ready_at is not None
     acts.take()
 
@@ -178,7 +178,7 @@ def test_retry_now_ends_a_back_off(acts: Acts) -> None:
 
     assert acts.retry_now() is True
     claim = acts.take()
-    assert (1, 2, 2) == (claim.message.sequence, claim.message.attempt, claim.lease.generation)
+    assert (claim.message.sequence, claim.message.attempt, claim.lease.generation) == (1, 2, 2)
     assert acts.retry_now() is False
 
 
@@ -197,7 +197,7 @@ def test_retry_now_lifts_a_parking(acts: Acts) -> None:
 
     assert acts.retry_now() is True
     row = acts.instance()
-    assert (None, 0, None) == (row.parked_until, row.parked_count, row.parked_error)
+    assert (row.parked_until, row.parked_count, row.parked_error) == (None, 0, None)
     assert acts.take().parked_count == 0
 
 
@@ -237,7 +237,7 @@ def test_head_is_taken_out_of_the_way(acts: Acts, where: str, act: str) -> None:
     expected = (MessageStatus.SKIPPED, "Skipped") if act == "skip" else (MessageStatus.DEAD, "FailedByOperator")
     assert expected == (record.status, error["class"])
     assert record.result is None
-    assert (None, 0) == (acts.instance().parked_until, acts.instance().parked_count)
+    assert (acts.instance().parked_until, acts.instance().parked_count) == (None, 0)
     if where == "paused":
         assert acts.hints() == (None, True)
         acts.resume()
@@ -315,7 +315,7 @@ def test_destroyed_actor_leaves_nothing(acts: Acts, where: str) -> None:
         acts.tables.processes.name: 1
     } == left
     again = acts.run()
-    assert (1, 1) == (again.message.sequence, again.lease.generation)
+    assert (again.message.sequence, again.lease.generation) == (1, 1)
     assert claim.lease.instance_id < again.lease.instance_id
 
 

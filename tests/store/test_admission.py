@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -12,7 +13,7 @@ from sqlalchemy import select
 from flask_solid_objects.errors import ActorDestroyed, CommitUnknown, IdempotencyConflict, MailboxFull
 from flask_solid_objects.values import ActorKey, MessageStatus
 from tests.checkpoints import HeldCheckpoints
-from tests.store.conftest import KEY, LEASE, MAILBOX, OTHER, Acts
+from tests.store.acts import KEY, LEASE, MAILBOX, OTHER, Acts
 
 # -- sequences ---------------------------------------------------------------------------------
 
@@ -75,11 +76,17 @@ def test_call_of_an_actor_that_is_not_free_waits(acts: Acts, why: str, keyed: bo
         acts.send()
     else:
         claim = acts.run()
-        ends = {"paused": lambda: (acts.finish(claim), acts.pause()), "back-off": lambda: acts.fail(claim, retry=60)}
-        ends |= {"parked": lambda: acts.park(claim, 60), "expired": lambda: acts.pass_time(2 * LEASE)}
-        ends.get(why, lambda: None)()
+        if why == "paused":
+            acts.finish(claim)
+            acts.pause()
+        elif why == "back-off":
+            acts.fail(claim, retry=60)
+        elif why == "parked":
+            acts.park(claim, 60)
+        elif why == "expired":
+            acts.pass_time(2 * LEASE)
     before = acts.instance()
-    enqueued = acts.call(**({"idempotency_key": "k"} if keyed else {}))
+    enqueued = acts.call(idempotency_key="k" if keyed else None)
     after = acts.instance()
 
     assert enqueued.claim is None
@@ -102,7 +109,7 @@ def test_delayed_message_that_is_not_due_stops_no_call(acts: Acts, keyed: bool) 
     """A call overtakes a delayed message whose time has not come, and leaves the hint for it."""
     acts.send(delay=60)
     due = acts.instance().ready_at
-    claim = acts.run(**({"idempotency_key": "k"} if keyed else {}))
+    claim = acts.run(idempotency_key="k" if keyed else None)
 
     assert claim.message.sequence == 2
     assert acts.hints() == (due, False)
@@ -229,7 +236,7 @@ def test_same_key_gives_the_same_message(acts: Acts) -> None:
 
 
 @pytest.mark.parametrize("values", [{"arguments": '{"a": 2}'}, {"operation": "drop"}, {"delivery_mode": "internal"}])
-def test_key_of_another_request_is_a_conflict(acts: Acts, values: dict[str, str]) -> None:
+def test_key_of_another_request_is_a_conflict(acts: Acts, values: dict[str, Any]) -> None:
     """A key that stands for another request is refused, with the message that it stands for."""
     first = acts.send(idempotency_key="k", arguments='{"a": 1}')
     before = acts.everything()
@@ -289,7 +296,7 @@ def test_key_belongs_to_its_actor(acts: Acts) -> None:
 
 @pytest.mark.parametrize("values", [{}, {"idempotency_key": "k"}])
 def test_repeat_after_an_unknown_commit_gets_its_claim(
-    acts: Acts, checkpoints: HeldCheckpoints, values: dict[str, str]
+    acts: Acts, checkpoints: HeldCheckpoints, values: dict[str, Any]
 ) -> None:
     """The commit was done and its answer lost: the same request and token give the claim, and no second message."""
     acts.finish(acts.run())

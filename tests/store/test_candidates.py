@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.values import ActorKey
 from tests import requires
-from tests.store.conftest import KEY, LEASE, OTHER, Acts
+from tests.store.acts import KEY, LEASE, OTHER, Acts
 
 TYPES = ["Account", "Counter"]
 ACCOUNT = ActorKey(actor_type="Account", actor_id="a")

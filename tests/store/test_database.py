@@ -25,7 +25,7 @@ from flask_solid_objects.values import Enqueued, MessageStatus
 from tests import requires
 from tests.checkpoints import HeldCheckpoints
 from tests.databases import Scratch
-from tests.store.conftest import KEY, OTHER, Acts, Background, register
+from tests.store.acts import KEY, OTHER, Acts, Background, register
 from tests.store.proxy import LosingProxy
 
 

@@ -13,7 +13,7 @@ from flask_solid_objects.store.completion import Failure
 from flask_solid_objects.store.dead_letters import DeadLetter
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey, Enqueued, MessageStatus
-from tests.store.conftest import KEY, MAILBOX, OTHER, Acts
+from tests.store.acts import KEY, MAILBOX, OTHER, Acts
 
 
 def letters(

@@ -1,4 +1,4 @@
-"""Order: which message is the head, and what the hints say of the rest; also against a reference on random mailboxes."""
+"""Order: which message is the head, and what the hints say of the rest; random mailboxes against a reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from flask_solid_objects.values import ActorKey
 from tests.population import Rows
-from tests.store.conftest import LEASE, Acts
+from tests.store.acts import LEASE, Acts
 
 # -- the rules, one by one ---------------------------------------------------------------------
 

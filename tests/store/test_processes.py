@@ -10,7 +10,7 @@ import pytest
 
 from flask_solid_objects.store.processes import Process
 from flask_solid_objects.store.transaction import Transaction
-from tests.store.conftest import Acts
+from tests.store.acts import Acts
 
 
 def find(acts: Acts, process_id: str, threshold: float = 60.0) -> Process:

@@ -13,7 +13,7 @@ import pytest
 
 from flask_solid_objects.values import Claim
 from tests.counting import Measurement, StatementCounter
-from tests.store.conftest import Acts
+from tests.store.acts import Acts
 
 Expected = dict[str, int]
 

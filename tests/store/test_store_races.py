@@ -6,48 +6,16 @@ Where a file has one writer, B simply waits for A. The invariants are checked af
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from flask_solid_objects.errors import ActorDestroyed, LostActivation
+from flask_solid_objects.errors import LostActivation
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import Claim, Enqueued, MessageStatus
+from flask_solid_objects.values import Claim, MessageStatus
 from tests import requires
 from tests.checkpoints import HeldCheckpoints
-from tests.store.conftest import KEY, LEASE, Acts, Background
-
-
-@dataclass(frozen=True, slots=True)
-class Race:
-    """Runs A into a step, then B against it; gives both results, or the errors."""
-
-    checkpoints: HeldCheckpoints
-    wait_blocked: Callable[[], None]
-
-    def __call__(self, a: Callable[[], Any], step: str, b: Callable[[], Any]) -> tuple[Any, Any]:
-        with self.checkpoints.hold(step) as hold:
-            first = Background(a)
-            hold.wait_reached()
-            second = Background(b)
-            self.wait_blocked()
-            hold.release()
-            first.join()
-            second.join()
-        return first.error or first.value, second.error or second.value
-
-
-@pytest.fixture
-def race(checkpoints: HeldCheckpoints, wait_blocked: Callable[[], None]) -> Race:
-    return Race(checkpoints, wait_blocked)
-
-
-def claim_of(enqueued: Any) -> Claim:
-    assert isinstance(enqueued, Enqueued)
-    assert enqueued.claim is not None
-    return enqueued.claim
-
+from tests.store.acts import KEY, LEASE, Acts, Background, claim_of
+from tests.store.conftest import Race
 
 # -- creating ----------------------------------------------------------------------------------
 
@@ -56,7 +24,7 @@ def test_two_creators_of_one_actor(acts: Acts, race: Race) -> None:
     """A has made the row and not committed; B waits for it and queues behind A: one row, one claim."""
     a, b = race(acts.call, "admit.committing", acts.call)
 
-    assert (1, 2) == (a.sequence, b.sequence)
+    assert (a.sequence, b.sequence) == (1, 2)
     assert a.instance_id == b.instance_id
     assert b.claim is None
     assert acts.instance().has_backlog is True
@@ -73,7 +41,7 @@ def test_creator_that_comes_too_late(acts: Acts, checkpoints: HeldCheckpoints) -
         hold.release()
 
     late = a.result()
-    assert (1, 2) == (claim.message.sequence, late.sequence)
+    assert (claim.message.sequence, late.sequence) == (1, 2)
     assert (claim.lease.instance_id, None) == (late.instance_id, late.claim)
 
 
@@ -81,9 +49,9 @@ def test_many_creators_of_one_actor(acts: Acts) -> None:
     """Of many that come at once exactly one claims, and the sequences are those of all of them."""
     enqueued = [call.result() for call in [Background(acts.call) for _ in range(6)]]
 
-    assert [1, 2, 3, 4, 5, 6] == sorted(each.sequence for each in enqueued)
+    assert sorted(each.sequence for each in enqueued) == [1, 2, 3, 4, 5, 6]
     assert len({each.instance_id for each in enqueued}) == 1
-    assert [1] == [each.sequence for each in enqueued if each.claim is not None]
+    assert [each.sequence for each in enqueued if each.claim is not None] == [1]
 
 
 # -- enqueue against release -------------------------------------------------------------------
@@ -102,11 +70,11 @@ def test_message_that_arrives_during_a_commit_is_findable(acts: Acts, race: Race
 
 
 def test_call_that_arrives_during_a_commit_runs_at_once(acts: Acts, race: Race) -> None:
-    """A commits; B's call waits for A's lock, judges the row as it then is, and is claimed under the next generation."""
+    """A commits; B's call waits for the lock, judges the row as it then is, and is claimed at once."""
     claim = acts.run()
     _, called = race(lambda: acts.finish(claim), "finish.committing", acts.call)
 
-    assert (2, 1) == (claim_of(called).lease.generation, claim_of(called).state.revision)
+    assert (claim_of(called).lease.generation, claim_of(called).state.revision) == (2, 1)
     acts.finish(claim_of(called))
 
 
@@ -139,47 +107,6 @@ def test_message_that_arrives_while_a_worker_frees_the_actor(acts: Acts, race: R
     assert sent.message_id == acts.take().message.id
 
 
-# -- pause -------------------------------------------------------------------------------------
-
-
-def test_pause_after_a_claim_lets_the_turn_run(acts: Acts, race: Race) -> None:
-    """A claims; B's pause waits and comes second: the turn finishes, and nothing follows it."""
-    acts.send()
-    acts.send()
-    claim, paused = race(acts.claim, "claim.committing", acts.pause)
-
-    assert paused is True
-    assert acts.go_on(claim) is None
-    assert acts.hints() == (None, True)
-
-
-@pytest.mark.parametrize("act", ["claim", "call", "go_on"])
-def test_no_turn_begins_after_a_pause(acts: Acts, race: Race, act: str) -> None:
-    """A pauses; B waits for the lock, and then neither claims, nor admits to run, nor goes on."""
-    claim = acts.run()
-    if act != "go_on":
-        acts.finish(claim)
-    if act != "call":
-        acts.send()
-    late: dict[str, Callable[[], Any]] = {"claim": acts.claim, "call": acts.call, "go_on": lambda: acts.go_on(claim)}
-    paused, result = race(acts.pause, "pause.committing", late[act])
-
-    assert paused is True
-    assert result is None or result.claim is None
-    assert acts.hints() == (None, True)
-    assert acts.claims() == []
-
-
-def test_resume_against_a_send(acts: Acts, race: Race) -> None:
-    """A sends to a paused actor; B's resume waits for the message and shows it."""
-    acts.finish(acts.run())
-    acts.pause()
-    sent, resumed = race(acts.send, "admit.committing", acts.resume)
-
-    assert resumed is True
-    assert sent.message_id == acts.take().message.id
-
-
 # -- recovery ----------------------------------------------------------------------------------
 
 
@@ -190,7 +117,9 @@ def test_late_end_against_a_recovery(acts: Acts, race: Race, act: str) -> None:
     acts.pass_time(2 * LEASE)
     late = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail, "hand_back": returning(acts)}[act]
     recovered, ended = race(
-        lambda: acts.recover(claim.lease.instance_id), "takeover.locked", lambda: late(claim)  # type: ignore[operator]
+        lambda: acts.recover(claim.lease.instance_id),
+        "takeover.locked",
+        lambda: late(claim),  # type: ignore[operator]
     )
 
     assert claim.message.id == recovered
@@ -221,7 +150,9 @@ def test_recovery_against_a_late_end(acts: Acts, race: Race, act: str) -> None:
     acts.pass_time(2 * LEASE)
     end = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail, "hand_back": returning(acts)}[act]
     _, recovered = race(
-        lambda: end(claim), f"{act}.committing", lambda: acts.recover(claim.lease.instance_id)  # type: ignore[operator]
+        lambda: end(claim),
+        f"{act}.committing",
+        lambda: acts.recover(claim.lease.instance_id),  # type: ignore[operator]
     )
 
     assert recovered is None
@@ -245,13 +176,9 @@ def test_renewal_against_a_recovery(acts: Acts, race: Race) -> None:
     acts.pass_time(2 * LEASE)
 
     def renew() -> bool | None:
-        return acts.db.transact(
-            "renew", lambda tx: acts.store.leases.renew(tx, claim.lease, seconds=LEASE, wait=True)
-        )
+        return acts.db.transact("renew", lambda tx: acts.store.leases.renew(tx, claim.lease, seconds=LEASE, wait=True))
 
-    assert (claim.message.id, False) == race(
-        lambda: acts.recover(claim.lease.instance_id), "takeover.locked", renew
-    )
+    assert (claim.message.id, False) == race(lambda: acts.recover(claim.lease.instance_id), "takeover.locked", renew)
 
 
 def test_recovery_against_a_renewal(acts: Acts, race: Race) -> None:
@@ -260,97 +187,10 @@ def test_recovery_against_a_renewal(acts: Acts, race: Race) -> None:
     acts.pass_time(2 * LEASE)
 
     def renew() -> bool | None:
-        return acts.db.transact(
-            "renew", lambda tx: acts.store.leases.renew(tx, claim.lease, seconds=LEASE, wait=True)
-        )
+        return acts.db.transact("renew", lambda tx: acts.store.leases.renew(tx, claim.lease, seconds=LEASE, wait=True))
 
-    assert (True, None) == race(renew, "renew.committing", lambda: acts.recover(claim.lease.instance_id))
+    assert race(renew, "renew.committing", lambda: acts.recover(claim.lease.instance_id)) == (True, None)
     acts.finish(claim)
-
-
-# -- destroy -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("act", ["finish", "go_on", "fail"])
-def test_commit_against_a_destroy(acts: Acts, race: Race, act: str) -> None:
-    """A destroys the actor; B's commit waits, finds no row, and writes nothing."""
-    claim = acts.run()
-    end = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail}[act]
-    destroyed, ended = race(acts.destroy, "destroy.locked", lambda: end(claim))  # type: ignore[operator]
-
-    assert claim.lease.instance_id == destroyed
-    assert isinstance(ended, LostActivation)
-    assert [acts.tables.processes.name] == [name for name, rows in acts.everything().items() if rows]
-
-
-def test_destroy_against_a_commit(acts: Acts, race: Race) -> None:
-    """A commits; B's destroy waits for it, and takes everything with it."""
-    claim = acts.run()
-    ended, destroyed = race(lambda: acts.finish(claim), "finish.committing", acts.destroy)
-
-    assert (None, claim.lease.instance_id) == (ended, destroyed)
-    assert [acts.tables.processes.name] == [name for name, rows in acts.everything().items() if rows]
-
-
-@pytest.mark.parametrize("known", [False, True])
-def test_admit_against_a_destroy(acts: Acts, race: Race, known: bool) -> None:
-    """A destroys the actor; B's call waits and makes the next incarnation, unless it asked for the one that is gone."""
-    claim = acts.run()
-    acts.finish(claim)
-    destroyed = claim.lease.instance_id
-    _, called = race(acts.destroy, "destroy.locked", lambda: acts.call(instance_id=destroyed if known else None))
-
-    if known:
-        assert isinstance(called, ActorDestroyed)
-    else:
-        assert called.instance_id > destroyed
-        assert (1, 1) == (called.sequence, claim_of(called).lease.generation)
-
-
-def test_destroy_against_an_admit(acts: Acts, race: Race) -> None:
-    """A's message is about to be stored; B's destroy waits and takes it along, and its turn cannot commit."""
-    acts.finish(acts.run())
-    called, destroyed = race(acts.call, "admit.committing", acts.destroy)
-
-    assert called.instance_id == destroyed
-    with pytest.raises(LostActivation):
-        acts.finish(claim_of(called))
-    assert [acts.tables.processes.name] == [name for name, rows in acts.everything().items() if rows]
-
-
-# -- operators ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("act", ["finish", "go_on", "fail"])
-def test_commit_against_a_skip(acts: Acts, race: Race, act: str) -> None:
-    """A skips the running head; B's commit waits and is refused, and the next message can run."""
-    claim = acts.run()
-    following = acts.send()
-    end = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail}[act]
-    skipped, ended = race(acts.skip, "skip.committing", lambda: end(claim))  # type: ignore[operator]
-
-    assert claim.message.id == skipped
-    assert isinstance(ended, LostActivation)
-    assert MessageStatus.SKIPPED is acts.record(claim.message.id).status
-    assert following.message_id == acts.take().message.id
-
-
-def test_skip_against_a_commit(acts: Acts, race: Race) -> None:
-    """A commits; B's skip waits and finds no head any more."""
-    claim = acts.run()
-    ended, skipped = race(lambda: acts.finish(claim), "finish.committing", acts.skip)
-
-    assert (None, None) == (ended, skipped)
-    assert MessageStatus.COMPLETED is acts.record(claim.message.id).status
-
-
-def test_retry_now_against_a_failure(acts: Acts, race: Race) -> None:
-    """A's turn fails; B's retry-now waits for the back-off to begin, and ends it."""
-    claim = acts.run()
-    _, retried = race(lambda: acts.fail(claim, retry=600), "fail.committing", acts.retry_now)
-
-    assert retried is True
-    assert acts.take().message.attempt == 2
 
 
 # -- delays ------------------------------------------------------------------------------------
@@ -364,7 +204,7 @@ def test_delayed_send_against_an_immediate_one(
     acts.finish(acts.run())
     a, b = race(lambda: acts.send(delay=first), "admit.committing", lambda: acts.send(delay=second))
 
-    assert (2, 3) == (a.sequence, b.sequence)
+    assert (a.sequence, b.sequence) == (2, 3)
     assert acts.hints()[1] is True
     claim = acts.take()
     assert (b if first else a).message_id == claim.message.id
@@ -423,9 +263,7 @@ def test_claim_against_a_call(acts: Acts, other: Acts, race: Race) -> None:
 
 def test_same_key_twice_at_once(acts: Acts, race: Race) -> None:
     """A and B send under one key: B waits for the actor and is answered with A's message."""
-    a, b = race(
-        lambda: acts.send(idempotency_key="k"), "admit.committing", lambda: acts.send(idempotency_key="k")
-    )
+    a, b = race(lambda: acts.send(idempotency_key="k"), "admit.committing", lambda: acts.send(idempotency_key="k"))
 
     assert (a.message_id, True) == (b.message_id, b.existing)
     assert acts.instance().next_message_sequence == 2

@@ -14,7 +14,7 @@ import pytest
 from flask_solid_objects.errors import ActorDestroyed, LostActivation
 from flask_solid_objects.store.completion import Completion
 from flask_solid_objects.values import Claim, InstanceState, MessageStatus
-from tests.store.conftest import LEASE, Acts, state_after
+from tests.store.acts import LEASE, Acts, state_after
 
 # -- commit ------------------------------------------------------------------------------------
 

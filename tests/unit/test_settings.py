@@ -61,6 +61,11 @@ def test_one_error_names_every_bad_key() -> None:
         ("TABLE_PREFIX", "x" * 32),
         ("STRICT_POLICIES", 1),
         ("MAX_ATTEMPTS", True),
+        ("LEASE_DURATION", True),
+        ("SHUTDOWN_TIMEOUT", 10**400),
+        ("SHUTDOWN_TIMEOUT", float("inf")),
+        ("SHUTDOWN_TIMEOUT", "5"),
+        ("SUPERVISOR_RESTART_DELAY", 11),
         ("MAX_ATTEMPTS", 2.5),
         ("RETRY_DELAY", 5),
         ("BIND_KEY", ""),
@@ -75,3 +80,42 @@ def test_bad_value_is_refused(key: str, value: Any) -> None:
         Settings.from_mapping({f"SOLID_OBJECTS_{key}": value})
 
     assert raised.value.problems
+
+
+def test_conflicts_are_told_beside_other_mistakes() -> None:
+    """A pair that does not fit is in the same error, unless one of the two is wrong already."""
+    with pytest.raises(InvalidSettings) as raised:
+        Settings.from_mapping(
+            {
+                "SOLID_OBJECTS_MAX_ATTEMPTS": 0,
+                "SOLID_OBJECTS_PROCESS_ALIVE_THRESHOLD": 5,
+                "SOLID_OBJECTS_LEASE_DURATION": "short",
+                "SOLID_OBJECTS_LEASE_RENEWAL_INTERVAL": 40,
+            }
+        )
+
+    assert set(raised.value.problems) == {
+        "SOLID_OBJECTS_MAX_ATTEMPTS",
+        "SOLID_OBJECTS_PROCESS_ALIVE_THRESHOLD",
+        "SOLID_OBJECTS_LEASE_DURATION",
+    }
+
+
+def test_redis_url_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SOLID_OBJECTS_REDIS_URL of the environment counts where the config has none."""
+    monkeypatch.setenv("SOLID_OBJECTS_REDIS_URL", "redis://there")
+
+    assert Settings.from_mapping({"SOLID_OBJECTS_WAKE_UP_ADAPTER": "redis"}).redis_url == "redis://there"
+    assert Settings.from_mapping({"SOLID_OBJECTS_REDIS_URL": "redis://here"}).redis_url == "redis://here"
+
+
+def test_an_object_serves_as_adapter() -> None:
+    """Anything with signal and watch may wake processes."""
+
+    class Adapter:
+        def signal(self) -> None: ...
+        def watch(self) -> None: ...
+
+    adapter = Adapter()
+
+    assert Settings.from_mapping({"SOLID_OBJECTS_WAKE_UP_ADAPTER": adapter}).wake_up_adapter is adapter

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import URL
+import sqlalchemy
+from sqlalchemy import URL, event, text
+from sqlalchemy.exc import PendingRollbackError
+from sqlalchemy.orm import Session
 
 from flask_solid_objects.errors import CallInsideTransaction, IdempotencyConflict
 from flask_solid_objects.values import MessageStatus
@@ -172,3 +176,118 @@ def test_other_things_are_no_session(app: AppUnderTest) -> None:
     """Something that is no session is refused with what would be."""
     with pytest.raises(TypeError, match="scoped_session or Connection"):
         app.Counter.ref("a").increment.using(session=object()).send()
+
+
+def test_a_refused_commit_cannot_be_tried_without_its_sends(app: AppUnderTest) -> None:
+    """After a commit that a send made fail, another commit fails too; only a rollback goes on."""
+    counter, session = app.Counter.ref("a"), app.db.session
+    counter.increment.using(idempotency_key="k").send(amount=1)
+    session.add(app.Note(body="x"))
+    counter.increment.using(idempotency_key="k", session=session).send(amount=2)
+    with pytest.raises(IdempotencyConflict):
+        session.commit()
+    with pytest.raises(PendingRollbackError):
+        session.commit()
+    session.rollback()
+    session.commit()
+
+    assert session.query(app.Note).count() == 0
+
+
+@pytest.mark.parametrize("end", ["close", "invalidate", "reset"])
+def test_session_that_ends_without_commit_drops_its_sends(app: AppUnderTest, end: str) -> None:
+    """A session that was closed and is used again does not commit what was sent before."""
+    session = app.db.session()
+    message = app.Counter.ref("a").increment.using(session=session).send()
+    getattr(session, end)()
+    session.execute(text("SELECT 1"))
+    session.commit()
+
+    assert message.id is None
+    assert app.Counter.ref("a").increment() == 1
+
+
+def test_lost_connection_can_be_rolled_back(app: AppUnderTest) -> None:
+    """A connection that broke under a send leaves a session that rolls back and works again."""
+    session = app.db.session()
+    message = app.Counter.ref("a").increment.using(session=session).send()
+    session.connection().invalidate()
+    with pytest.raises(PendingRollbackError):
+        session.execute(text("SELECT 1"))
+    session.rollback()
+    session.execute(text("SELECT 1"))
+    session.commit()
+
+    assert message.id is None
+    assert app.Counter.ref("a").increment() == 1
+
+
+def test_session_of_the_apps_own_making(app: AppUnderTest) -> None:
+    """A Session on another engine of the same database sends on its own connection, so that both commit as one."""
+    counter, used = app.Counter.ref("a"), []
+    own = sqlalchemy.create_engine(app.db.engine.url)
+    event.listen(app.db.engine, "checkout", lambda *_: used.append(1))
+    with Session(own) as session:
+        session.execute(app.Note.__table__.insert().values(body="x"))
+        message = counter.increment.using(session=session).send()
+        session.commit()
+    own.dispose()
+
+    assert (message.sequence, used) == (1, [])
+
+
+def test_send_from_a_flush_hook(app: AppUnderTest) -> None:
+    """What the app sends while the commit flushes belongs to that commit."""
+    session, sent = app.db.session(), []
+
+    def send_once(_session: Session, _context: Any) -> None:
+        if not sent:
+            sent.append(app.Counter.ref("a").increment.using(session=session).send())
+
+    event.listen(session, "after_flush", send_once)
+    session.add(app.Note(body="x"))
+    session.commit()
+
+    assert [message.sequence for message in sent] == [1]
+
+
+@pytest.mark.parametrize("mode", ["create_savepoint", "rollback_only", "conditional_savepoint"])
+def test_session_that_joined_a_transaction(app: AppUnderTest, mode: Any) -> None:
+    """Nobody is woken before the outer transaction commits, however the session within it was joined."""
+    with app.db.engine.connect() as connection, app.solid.runtime.wake_ups.watch_work() as watch:
+        outer = connection.begin()
+        with Session(connection, join_transaction_mode=mode) as session:
+            message = app.Counter.ref("a").increment.using(session=session).send()
+            session.commit()
+
+        assert watch.wait(0) is False
+        outer.commit()
+
+    assert message.wait() == 1
+
+
+def test_outer_savepoint_takes_back_what_was_committed_in_it(app: AppUnderTest) -> None:
+    """A session's commit within a savepoint that is rolled back drops its send, and none from before."""
+    counter = app.Counter.ref("a")
+    with app.db.engine.connect() as connection:
+        kept = counter.increment.using(session=connection).send(amount=1)
+        savepoint = connection.begin_nested()
+        with Session(connection, join_transaction_mode="create_savepoint") as session:
+            dropped = counter.increment.using(session=session).send(amount=10)
+            session.commit()
+        savepoint.rollback()
+        connection.commit()
+
+    assert (kept.sequence, dropped.sequence) == (1, None)
+    assert counter.value == 1
+
+
+def test_work_on_another_database_does_not_count(database_url: URL, tmp_path: Path) -> None:
+    """Uncommitted rows of another bind are no reason to refuse a call."""
+    under_test = AppUnderTest(database_url, SQLALCHEMY_BINDS={"far": f"sqlite:///{tmp_path / 'far.sqlite3'}"})
+    table = sqlalchemy.Table("far", under_test.db.metadatas["far"], sqlalchemy.Column("id", sqlalchemy.Integer))
+    with under_test.ready(made=True) as app:
+        table.create(app.db.engines["far"])
+        app.db.session.execute(table.insert().values(id=1))
+
+        assert app.Counter.ref("a").increment() == 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from sqlalchemy import URL
+from sqlalchemy import URL, event
+from sqlalchemy.exc import DBAPIError
 
+from flask_solid_objects import Actor, operation
 from flask_solid_objects.errors import MessageFailed
 from flask_solid_objects.store.statements import is_write
 from tests.apps import AppUnderTest
@@ -52,6 +56,61 @@ def test_driver_connections_are_read_only(app: AppUnderTest) -> None:
     assert app.db.session.query(app.Note).count() == 1
 
 
+def test_connections_are_given_back_as_they_were(app: AppUnderTest) -> None:
+    """Connections that the app itself opens read-only are still so after a turn has read through them."""
+    name = app.db.engine.dialect.name
+    if name == "mysql":
+        return  # there is no second belt
+    make_read_only = _READ_ONLY[name]
+    event.listen(app.db.engine, "connect", make_read_only)
+    app.db.engine.dispose()
+
+    assert app.Counter.ref("a").notes() == 0
+    with app.db.engine.connect() as connection, pytest.raises(DBAPIError, match=r"read-?only"):
+        connection.execute(app.Note.__table__.insert().values(body="x"))
+    event.remove(app.db.engine, "connect", make_read_only)
+    app.db.engine.dispose()
+
+
+def _postgresql(connection: Any, _record: object) -> None:
+    connection.read_only = True
+
+
+def _sqlite(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA query_only = ON")
+
+
+_READ_ONLY = {"postgresql": _postgresql, "sqlite": _sqlite}
+
+
+def test_reading_in_memory_does_not_stop_other_threads() -> None:
+    """While a turn reads an in-memory database, other threads write on the connection that all share."""
+    reading, finish = threading.Event(), threading.Event()
+    with AppUnderTest(URL.create("sqlite", database=":memory:")).ready() as app:
+
+        @app.solid.actor
+        class Reader(Actor):
+            @operation
+            def read(self) -> int:
+                count = int(app.db.session.query(app.Note).count())
+                reading.set()
+                finish.wait(10)
+                return count
+
+        def read() -> None:
+            with app.app.app_context():
+                Reader.ref("r").read()
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        try:
+            assert reading.wait(10)
+            assert app.Counter.ref("a").increment() == 1
+        finally:
+            finish.set()
+            thread.join()
+
+
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -60,6 +119,9 @@ def test_driver_connections_are_read_only(app: AppUnderTest) -> None:
         ("(select 1) union (select 2)", False),
         ("WITH a AS (SELECT 1) SELECT * FROM a", False),
         ("EXPLAIN SELECT 1", False),
+        ("SELECT updated_at, deleted FROM shares", False),
+        ("SELECT * FROM a FOR SHARE", True),
+        ("select * from a\nfor\nupdate", True),
         ("PRAGMA table_info(note)", False),
         ("SAVEPOINT a", False),
         ("PRAGMA journal_mode = WAL", True),
