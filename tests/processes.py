@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -28,6 +29,7 @@ class Child:
             text=True,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+            start_new_session=True,
         )
         self.lines: list[str] = []
         self._queue: queue.Queue[str | None] = queue.Queue()
@@ -72,8 +74,9 @@ class Child:
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        # The whole group: a child of the child would hold the pipe open for ever.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.wait()
 
     def _read(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -73,3 +74,24 @@ def test_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path)
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (result.stdout, result.returncode) == ("1\n", 0), result.stderr
+
+
+def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """pip takes it into a fresh environment, which then knows its version and where its folders are."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "fresh")], check=True)
+    python = next((tmp_path / "fresh").glob("[bS]*/python*"))
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    # The dependencies are those of this environment, so that no index is asked.
+    program = (
+        f"import sys; sys.path.append({sysconfig.get_path('purelib')!r})\n"
+        "import importlib.metadata, flask_solid_objects\n"
+        "from flask_solid_objects import assets\n"
+        "assert all(path.is_dir() for path in (assets.TEMPLATES, assets.STATIC, assets.MIGRATIONS))\n"
+        "print(flask_solid_objects.__file__, importlib.metadata.version('flask-solid-objects'))\n"
+    )
+    shown = subprocess.run([str(python), "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    place, version = shown.stdout.split()
+
+    assert Path(place).is_relative_to(tmp_path / "fresh")
+    assert version in wheel.name

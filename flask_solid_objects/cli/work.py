@@ -81,14 +81,22 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     received: list[int] = []
+    reading, writing = os.pipe()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         received.append(number)
         if len(received) > 1:
             # What runs now is recovered by its lease's expiry.
             os._exit(128 + number)
+        # Only system calls here: the interrupted code may hold the very lock that stop() or a stream needs.
+        os.write(2, b"Stopping; what runs may finish. A second signal ends at once.\n")
+        os.write(writing, b"x")
+
+    def wait() -> None:
+        os.read(reading, 1)
         stop()
 
+    threading.Thread(target=wait, name="solid-signals", daemon=True).start()
     for name in ("SIGINT", "SIGTERM"):
         number = getattr(signal, name, None)
         if number is not None:

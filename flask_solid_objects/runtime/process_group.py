@@ -45,7 +45,7 @@ class ProcessGroup:
             self._shut_down()
 
     def stop(self) -> None:
-        """Begin the shutdown; safe from a signal handler."""
+        """Begin the shutdown; from any thread, but not from a signal handler, since it takes a lock."""
         self._stopping.set()
 
     def _keep_running(self) -> None:

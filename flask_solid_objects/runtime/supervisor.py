@@ -53,7 +53,7 @@ class Supervisor:
             self._shut_down()
 
     def stop(self) -> None:
-        """Begin the shutdown; safe from a signal handler, at any moment, more than once."""
+        """Begin the shutdown; at any moment, from any thread, more than once. Not from a signal handler."""
         self._stopping.set()
 
     def _start(self, seat: _Seat) -> None:

@@ -6,13 +6,13 @@ killed process can issue the whole share again.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import traceback
 
 import sqlalchemy
 
+from flask_solid_objects.cli.work import stop_on_signals
 from tests.actors import RuntimeUnderTest
 
 LEASE = 2.0
@@ -23,7 +23,7 @@ def main(url: str, share: int, shares: int, operations: int, actors: int) -> Non
         sqlalchemy.make_url(url), lease_duration=LEASE, lease_renewal_interval=0.5, process_alive_threshold=20.0
     )
     supervisor = runtime.runtime.supervisor(workers=1)
-    signal.signal(signal.SIGTERM, lambda *_: supervisor.stop())
+    stop_on_signals(supervisor.stop)
     client = threading.Thread(target=issue, args=(runtime, share, shares, operations, actors))
     client.start()
     supervisor.run()

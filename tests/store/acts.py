@@ -117,12 +117,28 @@ class Acts:
         self.db.transact("fail", lambda tx: self.store.turns.fail(tx, claim, failure))
 
     def hand_back(self, claim: Claim) -> None:
-        leases, message_id = self.store.leases, claim.message.id
-        self.under_lock("hand_back", claim.key, lambda tx, instance: leases.hand_back(tx, instance, message_id))
+        """Leave in good order: give back what is still ours."""
+
+        def hand_back(tx: Transaction) -> None:
+            instance = self.store.instances.lock_by_id(tx, claim.lease.instance_id)
+            if instance is not None and instance.holds(claim.lease):
+                self.store.leases.hand_back(tx, instance, claim.message.id)
+
+        self.db.transact("hand_back", hand_back)
 
     def park(self, claim: Claim, seconds: float) -> None:
         leases, message_id = self.store.leases, claim.message.id
         self.under_lock("park", claim.key, lambda tx, i: leases.park(tx, i, message_id, seconds=seconds, error=ERROR))
+
+    def end(self, name: str, claim: Claim) -> object:
+        """End a turn by the act of this name."""
+        ends: dict[str, Callable[[Claim], object]] = {
+            "finish": self.finish,
+            "go_on": self.go_on,
+            "fail": self.fail,
+            "hand_back": self.hand_back,
+        }
+        return ends[name](claim)
 
     # -- operating ----------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class LosingProxy:
         while request := _receive(client):
             if self._losing.is_set() and _COMMIT.search(request):
                 committing.set()
-            server.sendall(request)
+            _send(server, request)
         _end(server)
 
     def _answers(self, server: socket.socket, client: socket.socket, committing: threading.Event) -> None:
@@ -70,7 +70,7 @@ class LosingProxy:
             if committing.is_set():
                 self._losing.clear()
                 break
-            client.sendall(answer)
+            _send(client, answer)
         _end(client)
         _end(server)
 
@@ -80,6 +80,14 @@ def _receive(source: socket.socket) -> bytes:
         return source.recv(65536)
     except OSError:
         return b""
+
+
+def _send(target: socket.socket, data: bytes) -> None:
+    try:
+        target.sendall(data)
+    except OSError:
+        # The other side has hung up; its next end of data ends the loop.
+        _end(target)
 
 
 def _end(each: socket.socket) -> None:

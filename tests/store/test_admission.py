@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -46,10 +45,9 @@ def test_unit_that_fails_gives_its_sequence_back(acts: Acts) -> None:
 @pytest.mark.parametrize("keyed", [False, True], ids=["one statement", "general form"])
 def test_call_of_a_free_actor_is_claimed(acts: Acts, keyed: bool) -> None:
     """A new actor and an idle one are claimed in the admission itself, on the first attempt."""
-    key = {"idempotency_key": "k"} if keyed else {}
-    first = acts.run(**key)
+    first = acts.run(idempotency_key="k" if keyed else None)
     acts.finish(first)
-    second = acts.run(**dict.fromkeys(key, "l"))
+    second = acts.run(idempotency_key="l" if keyed else None)
 
     assert [(claim.message.sequence, claim.message.attempt, claim.lease.generation) for claim in (first, second)] == [
         (1, 1, 1),
@@ -379,7 +377,7 @@ def test_named_incarnation_is_never_made_anew(acts: Acts, repeated: bool) -> Non
 def test_message_of_a_retry_says_where_it_came_from(acts: Acts) -> None:
     """The cause of a message is stored with it, in the one statement and in the general form."""
     first = acts.send()
-    sent = [acts.send(caused_by=first.message_id, **values) for values in ({}, {"idempotency_key": str(uuid.uuid4())})]
+    sent = [acts.send(caused_by=first.message_id, idempotency_key=key) for key in (None, "k")]
     m = acts.tables.messages
     with acts.engine.connect() as connection:
         rows = connection.execute(select(m.c.id, m.c.caused_by)).all()

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -110,7 +111,7 @@ def test_deadlock_is_repeated(acts: Acts, checkpoints: HeldCheckpoints) -> None:
         return work
 
     with checkpoints.hold("first.locked", times=2) as hold:
-        units = [Background(lambda pair=pair: acts.db.transact("pair", lock(*pair))) for pair in (ids, ids[::-1])]
+        units = [Background(partial(acts.db.transact, "pair", lock(*pair))) for pair in (ids, ids[::-1])]
         checkpoints.wait_count("first.locked", 2)
         hold.release()
         for unit in units:
@@ -210,7 +211,8 @@ def test_connection_that_died_in_the_pool_is_not_noticed(acts: Acts, unit: str) 
 @requires.server
 def test_connection_killed_within_the_unit(acts: Acts) -> None:
     """A connection that the server ends between two statements costs a repeat; the message is stored once."""
-    admit, killed = admitting(acts), []
+    admit = admitting(acts)
+    killed: list[int] = []
 
     def work(tx: Transaction) -> Enqueued:
         enqueued = admit(tx)
@@ -298,7 +300,7 @@ def test_no_unit_leaves_a_connection_or_a_lock(
     if end in ("unknown", "lost"):
         checkpoints.fail("unit.acknowledging" if end == "unknown" else "unit.committing", ConnectionError)
     try:
-        _ = acts.db.read(work) if "read" in end else acts.db.transact("unit", work)  # type: ignore[func-returns-value]
+        _ = acts.db.read(work) if "read" in end else acts.db.transact("unit", work)
     except (ZeroDivisionError, CommitUnknown):
         assert end in ("error", "unknown", "read error")
 

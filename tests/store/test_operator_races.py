@@ -60,8 +60,7 @@ def test_resume_against_a_send(acts: Acts, race: Race) -> None:
 def test_commit_against_a_destroy(acts: Acts, race: Race, act: str) -> None:
     """A destroys the actor; B's commit waits, finds no row, and writes nothing."""
     claim = acts.run()
-    end = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail}[act]
-    destroyed, ended = race(acts.destroy, "destroy.locked", lambda: end(claim))  # type: ignore[operator]
+    destroyed, ended = race(acts.destroy, "destroy.locked", lambda: acts.end(act, claim))
 
     assert claim.lease.instance_id == destroyed
     assert isinstance(ended, LostActivation)
@@ -111,8 +110,7 @@ def test_commit_against_a_skip(acts: Acts, race: Race, act: str) -> None:
     """A skips the running head; B's commit waits and is refused, and the next message can run."""
     claim = acts.run()
     following = acts.send()
-    end = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail}[act]
-    skipped, ended = race(acts.skip, "skip.committing", lambda: end(claim))  # type: ignore[operator]
+    skipped, ended = race(acts.skip, "skip.committing", lambda: acts.end(act, claim))
 
     assert claim.message.id == skipped
     assert isinstance(ended, LostActivation)

@@ -115,11 +115,10 @@ def test_late_end_against_a_recovery(acts: Acts, race: Race, act: str) -> None:
     """A takes an expired lease over; B, its holder, waits for the lock and changes nothing."""
     claim = acts.run()
     acts.pass_time(2 * LEASE)
-    late = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail, "hand_back": returning(acts)}[act]
     recovered, ended = race(
         lambda: acts.recover(claim.lease.instance_id),
         "takeover.locked",
-        lambda: late(claim),  # type: ignore[operator]
+        lambda: acts.end(act, claim),
     )
 
     assert claim.message.id == recovered
@@ -128,31 +127,16 @@ def test_late_end_against_a_recovery(acts: Acts, race: Race, act: str) -> None:
     assert acts.take().message.attempt == 2
 
 
-def returning(acts: Acts) -> Callable[[Claim], None]:
-    """What a process does that leaves in good order: hand back what is still its own."""
-
-    def hand_back(claim: Claim) -> None:
-        def work(tx: Transaction) -> None:
-            instance = acts.store.instances.lock_by_id(tx, claim.lease.instance_id)
-            if instance is not None and instance.holds(claim.lease):
-                acts.store.leases.hand_back(tx, instance, claim.message.id)
-
-        acts.db.transact("hand_back", work)
-
-    return hand_back
-
-
 @pytest.mark.parametrize("act", ["finish", "go_on", "fail", "hand_back"])
 def test_recovery_against_a_late_end(acts: Acts, race: Race, act: str) -> None:
     """A ends its turn although its lease ran out; B, who had seen that, waits and finds nothing to take over."""
     claim = acts.run()
     acts.send()
     acts.pass_time(2 * LEASE)
-    end = {"finish": acts.finish, "go_on": acts.go_on, "fail": acts.fail, "hand_back": returning(acts)}[act]
     _, recovered = race(
-        lambda: end(claim),
+        lambda: acts.end(act, claim),
         f"{act}.committing",
-        lambda: acts.recover(claim.lease.instance_id),  # type: ignore[operator]
+        lambda: acts.recover(claim.lease.instance_id),
     )
 
     assert recovered is None

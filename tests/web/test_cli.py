@@ -153,7 +153,7 @@ def test_acts_are_recorded(app: AppUnderTest) -> None:
 def test_administration_policy_is_asked(app: AppUnderTest) -> None:
     """A denying policy ends a command with one line and exit code 1; the context is the command line."""
     asked: list[Any] = []
-    app.solid.authorize_administration(lambda access: asked.append(access))
+    app.solid.authorize_administration(asked.append)
 
     assert "Not allowed to inspect processes" in run(app, "status", code=1)
     assert (asked[0].context, asked[0].resource) == ({"source": "cli"}, "processes")

@@ -35,6 +35,7 @@ class Commands:
 
         self.runtime = RuntimeUnderTest(url, actors=(Counter,))
         self.counter: Any = Counter.ref("a")
+        self.other: Any = Counter.ref("b")
 
     def start(self, *arguments: str) -> Child:
         command = ("-m", "flask", "--app", "tests.web.small_app", "solid", *arguments)
@@ -68,10 +69,11 @@ def test_second_term_ends_at_once(commands: Commands) -> None:
     with commands.start("work") as child:
         child.expect("hangs")
         child.signal(TERM)
+        child.expect("A second signal")
         child.signal(TERM)
 
-        assert child.wait(4) in (128 + TERM, 0)
-    assert message.status() in (MessageStatus.CLAIMED, MessageStatus.READY)
+        assert child.wait(4) == 128 + TERM
+    assert message.status() is MessageStatus.CLAIMED
 
 
 def test_processes_are_replaced(commands: Commands) -> None:
@@ -84,7 +86,8 @@ def test_processes_are_replaced(commands: Commands) -> None:
         assert pid != child.pid
         os.kill(pid, signal.SIGKILL)
         child.expect("Working:")
-        message = commands.counter.increment.send()
+        # Another actor: the first may be held under the lease of the dead.
+        message = commands.other.increment.send()
         wait_until(lambda: message.status() is MessageStatus.COMPLETED, "the others to go on")
         child.signal(TERM)
 
