@@ -194,7 +194,7 @@ class Administration:
             has_backlog=waiting.in_order,
         )
 
-    def _reports(self) -> Select[Any]:
+    def _reports(self) -> Select[*tuple[Any, ...]]:
         i = self._tables.instances
         return select(
             *(i.c.id, i.c.actor_type, i.c.actor_id, i.c.activation_owner_id, i.c.activation_generation),

@@ -65,7 +65,7 @@ class Candidates:
         """Actors of any type whose lease has run out, the oldest first."""
         return [row[0] for row in tx.rows(self._expired, now=self._dialect.encode_time(tx.now()), most=most)]
 
-    def _probe(self, type_name: str) -> Select[Any]:
+    def _probe(self, type_name: str) -> Select[*tuple[Any, ...]]:
         i = self._tables.instances
         return (
             select(i.c.id, i.c.ready_at)

@@ -183,7 +183,7 @@ class Mailbox:
     def find_by_idempotency_key(self, tx: Transaction, instance_id: int, key: str) -> MessageRecord | None:
         return self._record(tx.one(self._by_idempotency, instance_id=instance_id, key=self._dialect.encode_text(key)))
 
-    def _record_select(self) -> Select[Any]:
+    def _record_select(self) -> Select[*tuple[Any, ...]]:
         t = self._tables
         m = t.messages
         skipped = and_(m.c.completed_at.is_not(None), m.c.error.is_not(None), m.c.rejected_at.is_(None))
