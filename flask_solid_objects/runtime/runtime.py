@@ -114,7 +114,7 @@ class Runtime:
         :raises InvalidSettings: for an in-memory database, which no other process shares.
         """
         self.core.refuse_memory()
-        factories: list[Callable[[], Role]] = [self.worker] * workers + [self.maintenance] * maintenance
+        factories: list[Callable[[], Role]] = [*[self.worker] * workers, *[self.maintenance] * maintenance]
         here = self._here()
         here.wake_ups.start()
         return Supervisor(self.core, factories, here.deregistration)

@@ -132,14 +132,14 @@ class TurnRunner:
         operation = definition.lookup(claim.message.operation)
         arguments = operation.decode_arguments(claim.message.arguments)
         definition.set_context(actor, _context(claim))
-        if operation.kind != "operation":
-            before = definition.encode_state(actor, settings.max_state_bytes)
+        reads = operation.kind != "operation"
+        before = definition.encode_state(actor, settings.max_state_bytes) if reads else ""
         value = operation.invoke(actor, arguments)
         result = operation.encode_result(value, settings.max_result_bytes)
         text = definition.encode_state(actor, settings.max_state_bytes)
         definition.set_context(actor, None)
         keys = remember(claim, settings)
-        if operation.kind != "operation":
+        if reads:
             if text != before:
                 raise QueryMutatedState(claim.key.actor_type, operation.name)
             return Completed(Completion(state=None, result=result, remembered_keys=keys), activation)

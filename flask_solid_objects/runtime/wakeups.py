@@ -28,6 +28,7 @@ class Transport(Protocol):
 
     def wait_probed(self, timeout: float) -> bool:
         """Wait until it is known what the path can do."""
+        ...
 
     def stop(self) -> None:
         """End all threads and connections."""

@@ -49,7 +49,7 @@ class Candidates:
             statement = self._looks[len(types)] = self._dialect.compile(union_all(*parts))
         names = {f"type_{number}": name for number, name in enumerate(types)}
         found = tx.rows(statement, now=self._dialect.encode_time(tx.now()), **names)
-        return [types[number] for number, _ in sorted(found, key=lambda row: row[1])]
+        return [types[int(number)] for number, _ in sorted(found, key=lambda row: row[1])]
 
     def lock_first(self, tx: Transaction, actor_type: str) -> Instance | None:
         """Lock the longest-waiting free actor of a type that nobody else has locked."""

@@ -192,10 +192,11 @@ def _checks(_connection: Connection, inspector: Inspector, table: Table) -> Iter
         if not isinstance(check, CheckConstraint):
             continue
         wanted = str(check.sqltext.compile(compile_kwargs={"literal_binds": True}))
-        if check.name not in found:
-            yield f"{table.name} should have the check {check.name}: {wanted}"
-        elif _terms(found[check.name]) != _terms(wanted):
-            yield f"{table.name} has the check {check.name}: {found[check.name]}; it should be: {wanted}"
+        name = str(check.name)
+        if name not in found:
+            yield f"{table.name} should have the check {name}: {wanted}"
+        elif _terms(found[name]) != _terms(wanted):
+            yield f"{table.name} has the check {name}: {found[name]}; it should be: {wanted}"
 
 
 def _terms(condition: str) -> list[str]:
