@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,13 @@ from flask_solid_objects.store.tables import Tables
 
 LEASE = 30.0
 TOKEN = "token"
+
+
+def as_stored(connection: Connection, values: dict[str, Any]) -> dict[str, Any]:
+    """Plain JSON values as the columns of this database take them: as text where JSON is kept in text."""
+    if connection.dialect.name != "mysql":
+        return values
+    return {name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in values.items()}
 
 
 @dataclass(slots=True)
@@ -31,12 +39,17 @@ class Rows:
 
     def add(self, table: Table, **values: Any) -> Any:
         times = {name: self.now for name in ("created_at", "updated_at") if name in table.c}
-        result = self.connection.execute(table.insert().values(times | values))
+        result = self.connection.execute(table.insert().values(as_stored(self.connection, times | values)))
         assert result.inserted_primary_key is not None
         return result.inserted_primary_key[0]
 
     def change(self, table: Table, row_id: int, **values: Any) -> None:
-        assert self.connection.execute(table.update().where(table.c.id == row_id).values(values)).rowcount == 1
+        assert (
+            self.connection.execute(
+                table.update().where(table.c.id == row_id).values(as_stored(self.connection, values))
+            ).rowcount
+            == 1
+        )
 
     def delete(self, table: Table, **values: Any) -> None:
         conditions = [table.c[name] == value for name, value in values.items()]

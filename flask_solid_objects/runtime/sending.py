@@ -142,7 +142,12 @@ class Sending:
                 return
             self._known_types.add(actor_type)
         threshold, store = self._core.settings.process_alive_threshold, self._core.store
-        running = self._core.database.read(lambda tx: store.processes.running(tx, threshold))
+        try:
+            running = self._core.database.read(lambda tx: store.processes.running(tx, threshold))
+        except Exception as error:
+            # The message is stored already: a look that only serves a warning must not fail its send.
+            announce("send.unobserved", actor_type=actor_type, error=type(error).__name__)
+            return
         for process in running:
             labels = decode(process.metadata)
             types = labels.get("types") if isinstance(labels, dict) else None

@@ -450,7 +450,8 @@ def key(*columns: str, nullable: bool = False) -> list[sa.Column[Any]]:
 
 
 def json(*columns: str, nullable: bool = False) -> list[sa.Column[Any]]:
-    kind = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+    plain = mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin")
+    kind = sa.JSON().with_variant(postgresql.JSONB(), "postgresql").with_variant(plain, "mysql", "mariadb")
     return [sa.Column(c, kind, nullable=nullable) for c in columns]
 
 

@@ -15,6 +15,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy
 from sqlalchemy import URL, Engine, MetaData, select
@@ -132,13 +133,19 @@ class Campaign:
                     .order_by(messages.c.sequence)
                 )
                 rows = connection.execute(query).all()
-                ordered = [each.arguments["entry"] for each in rows]
+                ordered = [_object(each.arguments)["entry"] for each in rows]
                 self.report.recovered += sum(each.attempt_count - 1 for each in rows)
-                if row.state["entries"] != ordered:
-                    self.report.problems.append(f"actor {row.id}: {row.state['entries']} is not {ordered}")
-                seen += row.state["entries"]
+                entries = _object(row.state)["entries"]
+                if entries != ordered:
+                    self.report.problems.append(f"actor {row.id}: {entries} is not {ordered}")
+                seen += entries
         if sorted(seen, key=int) != [str(number) for number in range(self.report.operations)]:
             self.report.problems.append(f"{len(seen)} commits of {self.report.operations} operations")
+
+
+def _object(stored: Any) -> Any:
+    """A JSON column, which MySQL gives as text."""
+    return json.loads(stored) if isinstance(stored, str) else stored
 
 
 def run_campaign(

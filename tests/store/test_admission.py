@@ -103,6 +103,19 @@ def test_call_of_an_actor_that_is_not_free_waits(acts: Acts, why: str, keyed: bo
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["one statement", "general form"])
+def test_parking_alone_keeps_callers_off(acts: Acts, keyed: bool) -> None:
+    """A parked actor whose message is a delayed one has no backlog and no hint before the end: it is not free."""
+    acts.send(delay=60)
+    acts.pass_time(61)
+    acts.park(acts.take(), 60)
+    until = acts.instance().parked_until
+    assert acts.hints() == (until, False)
+
+    assert acts.call(idempotency_key="k" if keyed else None).claim is None
+    assert acts.hints() == (until, True)
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["one statement", "general form"])
 def test_delayed_message_that_is_not_due_stops_no_call(acts: Acts, keyed: bool) -> None:
     """A call overtakes a delayed message whose time has not come, and leaves the hint for it."""
     acts.send(delay=60)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_solid_objects.store.dialects import dialect_for
 from flask_solid_objects.store.tables import build_tables
+from tests.population import as_stored
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 T = build_tables(MetaData())
@@ -70,7 +71,8 @@ class Rows:
         for name in ("actor_id", "idempotency_key"):
             if name in row:
                 row[name] = self.dialect.encode_text(row[name])
-        return self.connection.execute(insert(table).values(row)).inserted_primary_key[0]  # type: ignore[index]
+        stored = as_stored(self.connection, row)
+        return self.connection.execute(insert(table).values(stored)).inserted_primary_key[0]  # type: ignore[index]
 
     def count(self, table: Table) -> int:
         return self.connection.scalar(select(func.count()).select_from(table)) or 0
