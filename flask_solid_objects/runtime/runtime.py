@@ -58,6 +58,7 @@ class Runtime:
         self.core = core
         self.outbox = outbox
         self._lock = threading.Lock()
+        self._lock_pid = os.getpid()
         self._process: _Process | None = None
         self._closed = False
 
@@ -154,6 +155,9 @@ class Runtime:
         process = self._process
         if process is not None and process.pid == os.getpid():
             return process
+        if self._lock_pid != os.getpid():
+            # A thread of the parent may have held it at the fork, and will never release it here.
+            self._lock, self._lock_pid = threading.Lock(), os.getpid()
         with self._lock:
             if self._process is None or self._process.pid != os.getpid():
                 self._process = self._build()

@@ -99,6 +99,7 @@ class Sending:
         The identities are resolved before the first lock is taken; one that proves to be gone moves to the end.
         """
         database, store = self._core.database, self._core.store
+        database.dialect.join(cursor)
         tx = Transaction(cursor, database.dialect, self._core.seams.checkpoints)
         existing: list[tuple[int, _Pending]] = []
         absent: list[_Pending] = []

@@ -21,6 +21,7 @@ from flask_solid_objects.values import WakeUpCapability
 # NOTIFY carries up to 8,000 bytes; more actors than this become "anybody".
 _MOST_INSTANCES = 300
 _LONGEST_PAUSE = 5.0
+_UNWATCHED_SECONDS = 0.5
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True):
@@ -149,7 +150,7 @@ class SqliteTransport:
         try:
             wake_ups.deliver_all()
             while not self._threads.core.seams.clock.wait(stopping, self.INTERVAL):
-                if wake_ups.has_watches and version.has_changed():
+                if wake_ups.wait_watched(_UNWATCHED_SECONDS) and version.has_changed():
                     wake_ups.deliver_all()
         finally:
             version.close()

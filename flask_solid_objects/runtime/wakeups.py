@@ -80,6 +80,7 @@ class WakeUps:
         self._work: set[Watch] = set()
         self._instances: dict[int, set[Watch]] = {}
         self._started = False
+        self._watched = threading.Event()
         self._capability = capability
 
     @property
@@ -117,6 +118,7 @@ class WakeUps:
         watch = Watch(self, self._clock, None)
         with self._lock:
             self._work.add(watch)
+        self._watched.set()
         return watch
 
     def watch_instance(self, instance_id: int, order: int = 0) -> Watch:
@@ -127,11 +129,19 @@ class WakeUps:
         watch = Watch(self, self._clock, instance_id, order)
         with self._lock:
             self._instances.setdefault(instance_id, set()).add(watch)
+        self._watched.set()
         return watch
 
     @property
     def has_watches(self) -> bool:
         return bool(self._work or self._instances)
+
+    def wait_watched(self, timeout: float) -> bool:
+        """Wait until somebody watches, so that a transport that polls need not while nobody does."""
+        with self._lock:
+            if not self.has_watches:
+                self._watched.clear()
+        return self._watched.wait(timeout)
 
     def forget(self, watch: Watch) -> None:
         with self._lock:

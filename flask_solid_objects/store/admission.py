@@ -78,7 +78,7 @@ class Admission:
                 return known
         if new.idempotency_key is None:
             return None
-        known = self._mailbox.find_by_idempotency_key(tx, instance.id, new.idempotency_key)
+        known = self._mailbox.find_by_idempotency_key(tx, instance.id, new.idempotency_key, locked=True)
         if known is None:
             return None
         alike = (known.operation, known.delivery_mode) == (new.operation, new.delivery_mode)

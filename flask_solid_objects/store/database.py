@@ -233,7 +233,8 @@ class Database:
         options: dict[str, Any] = {
             "pool_size": self._settings.pool_size,
             "max_overflow": self._settings.max_overflow,
-            "pool_timeout": 10,
+            # Short, since a unit that found none waits again until the caller's own deadline.
+            "pool_timeout": 1,
         } | self._options
         engine = sqlalchemy.create_engine(self.url, connect_args=self.connect_args, **options)
 

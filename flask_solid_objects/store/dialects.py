@@ -57,6 +57,8 @@ class Dialect:
     single_writer: ClassVar[bool] = False
     # How processes can learn of each other's commits.
     can_notify: ClassVar[bool] = False
+    # A plain read of an application's transaction may show rows as they were before a lock was granted.
+    reads_old_rows: ClassVar[bool] = False
     has_data_version: ClassVar[bool] = False
     now: ColumnElement[Any]
     core: CoreDialect
@@ -95,6 +97,9 @@ class Dialect:
 
     def begin(self, cursor: Any, milliseconds: int) -> None:
         """Begin a write; waiting for a lock ends after the given time with a CONFLICT."""
+
+    def join(self, cursor: Any) -> None:
+        """Make sure that a transaction of the application is one in which a row that was read stays as it is."""
 
     def prepare_connection(self, connection: Any) -> None:
         """Set up a new driver connection of the runtime's own engine."""
@@ -137,6 +142,11 @@ class SQLiteDialect(Dialect):
     def begin(self, cursor: Any, milliseconds: int) -> None:
         # A deferred transaction that upgrades to a write fails at once instead of waiting.
         cursor.execute("BEGIN IMMEDIATE")
+
+    def join(self, cursor: Any) -> None:
+        # The driver begins only at the first write; until then nothing that was read is protected.
+        if not cursor.connection.in_transaction:
+            cursor.execute("BEGIN IMMEDIATE")
 
     def prepare_connection(self, connection: Any) -> None:
         connection.isolation_level = None
@@ -199,6 +209,7 @@ class MySQLDialect(Dialect):
 
     name = "mysql"
     minimum = (8, 0)
+    reads_old_rows = True
     minimum_mariadb: ClassVar[tuple[int, ...]] = (10, 6)
     now = literal_column("UTC_TIMESTAMP(6)")
     core = MySQLDialect_pymysql(paramstyle="pyformat")

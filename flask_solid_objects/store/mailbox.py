@@ -76,8 +76,11 @@ class Mailbox:
         record = self._record_select()
         self._by_id = dialect.compile(record.where(m.c.id == bindparam("id")))
         self._by_request = dialect.compile(record.where(m.c.request_id == bindparam("request_id")))
-        self._by_idempotency = dialect.compile(
-            record.where(m.c.instance_id == bindparam("instance_id"), m.c.idempotency_key == bindparam("key"))
+        by_key = record.where(m.c.instance_id == bindparam("instance_id"), m.c.idempotency_key == bindparam("key"))
+        self._by_idempotency = dialect.compile(by_key)
+        # Under repeatable read a key that was committed meanwhile is only seen by a locking read.
+        self._by_idempotency_now = dialect.compile(
+            by_key.with_for_update(read=True) if dialect.reads_old_rows else by_key
         )
         self._start = dialect.compile(
             update(m)
@@ -180,8 +183,12 @@ class Mailbox:
     def find_by_request(self, tx: Transaction, request_id: str) -> MessageRecord | None:
         return self._record(tx.one(self._by_request, request_id=request_id))
 
-    def find_by_idempotency_key(self, tx: Transaction, instance_id: int, key: str) -> MessageRecord | None:
-        return self._record(tx.one(self._by_idempotency, instance_id=instance_id, key=self._dialect.encode_text(key)))
+    def find_by_idempotency_key(
+        self, tx: Transaction, instance_id: int, key: str, *, locked: bool = False
+    ) -> MessageRecord | None:
+        """The message of a key; ``locked`` when the decision to store another one rests on it."""
+        statement = self._by_idempotency_now if locked else self._by_idempotency
+        return self._record(tx.one(statement, instance_id=instance_id, key=self._dialect.encode_text(key)))
 
     def _record_select(self) -> Select[*tuple[Any, ...]]:
         t = self._tables

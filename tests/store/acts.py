@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from collections.abc import Callable
@@ -32,6 +33,11 @@ _T = TypeVar("_T")
 def state_after(claim: Claim, text: str = '{"value": 1}') -> InstanceState:
     """The state that an operation's turn stores, under the revision that the protocol gives it."""
     return InstanceState(text=text, version=1, revision=max(claim.state.revision + 1, claim.message.sequence))
+
+
+def document(value: Any) -> Any:
+    """A stored document decoded; a column gives it decoded already, or as text where the database has no such type."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

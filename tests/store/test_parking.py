@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.acts import Acts
+from tests.store.acts import Acts, document
 
 
 def test_parked_actor_is_left_alone_for_a_while(acts: Acts) -> None:
@@ -14,7 +14,7 @@ def test_parked_actor_is_left_alone_for_a_while(acts: Acts) -> None:
     row = acts.instance()
 
     assert (1, row.parked_until) == (row.parked_count, row.ready_at)
-    assert row.parked_error["class"] == "ValueError"
+    assert document(row.parked_error)["class"] == "ValueError"
     assert acts.record(claim.message.id).attempts == 0
     assert acts.call().claim is None
     acts.send()

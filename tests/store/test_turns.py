@@ -14,7 +14,7 @@ import pytest
 from flask_solid_objects.errors import ActorDestroyed, LostActivation
 from flask_solid_objects.store.completion import Completion
 from flask_solid_objects.values import Claim, InstanceState, MessageStatus
-from tests.store.acts import LEASE, Acts, state_after
+from tests.store.acts import LEASE, Acts, document, state_after
 
 # -- commit ------------------------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ def test_commit_stores_the_state_and_frees_the_actor(acts: Acts) -> None:
     acts.finish(claim, Completion(state=state, result='{"total": 7}'))
     row, record = acts.instance(), acts.record(claim.message.id)
 
-    assert (row.state, row.state_version, row.state_revision) == ({"value": 7}, 3, 5)
+    assert (document(row.state), row.state_version, row.state_revision) == ({"value": 7}, 3, 5)
     assert (
         row.activation_owner_id,
         row.activation_token,
@@ -61,7 +61,7 @@ def test_remembered_keys_are_replaced_only_when_given(acts: Acts, changes: bool,
         completion = Completion(state=state_after(claim) if changes else None, result="1", remembered_keys=keys)
         _ = acts.go_on(claim, completion) if go_on else acts.finish(claim, completion)  # type: ignore[func-returns-value]
 
-    assert acts.instance().completed_idempotency_keys == {"k": 1}
+    assert document(acts.instance().completed_idempotency_keys) == {"k": 1}
 
 
 @pytest.mark.parametrize("go_on", [False, True])
@@ -235,7 +235,7 @@ def test_next_turn_sees_what_was_stored(acts: Acts, changes: bool) -> None:
     row = acts.instance()
 
     assert moved is not None
-    assert (row.state, row.state_version, row.state_revision) == (
+    assert (document(row.state), row.state_version, row.state_revision) == (
         json.loads(moved.state.text),
         moved.state.version,
         moved.state.revision,
@@ -351,7 +351,7 @@ def test_last_failure_makes_way_for_the_next_message(acts: Acts) -> None:
     acts.fail(claim, remembered_keys='{"k": 1}')
 
     assert MessageStatus.DEAD is acts.record(claim.message.id).status
-    assert acts.instance().completed_idempotency_keys == {"k": 1}
+    assert document(acts.instance().completed_idempotency_keys) == {"k": 1}
     assert following.message_id == acts.take().message.id
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -291,3 +292,41 @@ def test_work_on_another_database_does_not_count(database_url: URL, tmp_path: Pa
         app.db.session.execute(table.insert().values(id=1))
 
         assert app.Counter.ref("a").increment() == 1
+
+
+def test_sessions_that_only_send_do_not_overwrite_each_other(app: AppUnderTest) -> None:
+    """Sessions of several threads whose commits hold nothing but sends number them without gaps."""
+    app.Counter.ref("a").increment.send()
+    errors: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            with app.app.app_context():
+                for _ in range(10):
+                    app.Counter.ref("a").increment.using(session=app.db.session).send()
+                    app.db.session.commit()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert app.solid.runtime.operators.actors()[0].next_sequence == 42
+    assert app.Counter.ref("a").using(timeout=30).value == 41
+
+
+def test_key_that_was_committed_after_the_session_began(app: AppUnderTest) -> None:
+    """A key that another transaction stored meanwhile answers with its message, also under repeatable read."""
+    counter, session = app.Counter.ref("a"), app.db.session
+    counter.increment()
+    assert session.query(app.Note).count() == 0
+    assert session.execute(app.db.text("SELECT count(*) FROM solid_objects_messages")).scalar() == 1
+    first = counter.increment.using(idempotency_key="k").send()
+    again = counter.increment.using(idempotency_key="k", session=session).send()
+    session.commit()
+
+    assert again.id == first.id
