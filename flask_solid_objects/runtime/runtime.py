@@ -15,6 +15,7 @@ from typing import Any
 
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
+from flask_solid_objects.errors import InvalidSchema, SchemaMissing
 from flask_solid_objects.runtime.caller import Caller
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
@@ -33,6 +34,7 @@ from flask_solid_objects.runtime.wakeup_selection import select_wake_ups
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.runtime.worker import Worker
 from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.inspection import inspect_schema
 from flask_solid_objects.store.sessions import SessionOutbox
 from flask_solid_objects.values import Options
 
@@ -123,12 +125,15 @@ class Runtime:
     # -- life ---------------------------------------------------------------------------------
 
     def check_schema(self) -> None:
-        """Look whether the tables are there, before anything starts.
+        """Compare the tables with what this version needs, before anything starts.
 
-        :raises SchemaMissing: naming the commands that make them.
+        :raises SchemaMissing, InvalidSchema: naming what is missing or differs, and the commands.
         """
-        threshold, processes = self.settings.process_alive_threshold, self.core.store.processes
-        self.core.database.read(lambda tx: processes.stale(tx, threshold))
+        report = inspect_schema(self.core.database, self.settings.table_prefix)
+        if report.missing_tables:
+            raise SchemaMissing(f"These tables are missing: {', '.join(report.missing_tables)}")
+        if not report.ok:
+            raise InvalidSchema(report.problems)
 
     def close(self, *, keep_connections: bool = False) -> None:
         """Stop the threads of this process, deregister its caller, close its connections; may be called twice.

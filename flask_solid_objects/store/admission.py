@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from flask_solid_objects.errors import ActorDestroyed, IdempotencyConflict, MailboxFull
-from flask_solid_objects.payloads import same
+from flask_solid_objects.errors import ActorDestroyed, IdempotencyConflict, MailboxFull, MessagePruned
+from flask_solid_objects.payloads import decode, same
 from flask_solid_objects.store.completion import Claimant
 from flask_solid_objects.store.heads import hints_after_arrival
 from flask_solid_objects.store.instances import Instance, Instances
@@ -80,11 +80,21 @@ class Admission:
             return None
         known = self._mailbox.find_by_idempotency_key(tx, instance.id, new.idempotency_key, locked=True)
         if known is None:
+            self._refuse_remembered(tx, new, instance.id, new.idempotency_key)
             return None
         alike = (known.operation, known.delivery_mode) == (new.operation, new.delivery_mode)
         if not alike or not same(known.arguments, new.arguments):
             raise IdempotencyConflict(new.key.actor_type, new.key.actor_id, new.idempotency_key, known.id)
         return known
+
+    def _refuse_remembered(self, tx: Transaction, new: NewMessage, instance_id: int, key: str) -> None:
+        """A key whose message was pruned must not run again as long as the actor remembers it."""
+        for entry in decode(self._instances.remembered_keys(tx, instance_id) or "[]"):
+            if entry.get("key") != key:
+                continue
+            if entry.get("operation") != new.operation or not same(entry.get("arguments"), decode(new.arguments)):
+                raise IdempotencyConflict(new.key.actor_type, new.key.actor_id, key, None)
+            raise MessagePruned(key)
 
     def _existing(
         self, tx: Transaction, new: NewMessage, instance: Instance, known: MessageRecord, claimant: Claimant | None

@@ -80,6 +80,7 @@ class Instances:
                 i.c.id == bindparam("id")
             )
         )
+        self._remembered = dialect.compile(select(i.c.completed_idempotency_keys).where(i.c.id == bindparam("id")))
         self._snapshot = dialect.compile(select(i.c.state, i.c.state_version).where(*by_key))
         self._insert = dialect.compile(self._insert_if_absent())
         self._delete = dialect.compile(delete(i).where(i.c.id == bindparam("id")))
@@ -136,6 +137,11 @@ class Instances:
         row = tx.one(self._state, id=instance_id)
         assert row is not None, "the row is locked by this transaction"
         return InstanceState(text=row[0], version=row[1], revision=row[2], remembered_keys=row[3])
+
+    def remembered_keys(self, tx: Transaction, instance_id: int) -> str | None:
+        """The idempotency keys of finished messages, as JSON."""
+        row = tx.one(self._remembered, id=instance_id)
+        return None if row is None else row[0]
 
     def snapshot(self, tx: Transaction, key: ActorKey) -> tuple[str, int] | None:
         """Read committed state and its version; None for an actor that was never used."""

@@ -6,12 +6,14 @@ import threading
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, text
 
 from flask_solid_objects.errors import (
     CallTimeout,
     IdempotencyConflict,
     MailboxFull,
     MessageFailed,
+    MessagePruned,
     Rejected,
 )
 from flask_solid_objects.values import MessageStatus
@@ -206,3 +208,22 @@ def test_dead_letter_is_retried_as_a_linked_message(make_runtime: MakeRuntime) -
     assert rt.runtime.operators.retry_dead_letter(letter.id).id == message.id
     assert rt.runtime.operators.dead_letter(letter.id).retried_message_id == message.id
     assert message.sequence == 2
+
+
+def test_key_of_a_pruned_message_does_not_run_again(rt: RuntimeUnderTest, engine: Engine) -> None:
+    """The actor remembers its last keys, so that a repeat after pruning is answered and not run."""
+    journal = rt.journal("a")
+    journal.add.using(idempotency_key="k")(entry="one")
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM solid_objects_messages"))
+        connection.execute(text("UPDATE solid_objects_instances SET next_message_sequence = 1"))
+
+    for act in (
+        lambda: journal.add.using(idempotency_key="k")(entry="one"),
+        lambda: journal.find_message(idempotency_key="k"),
+    ):
+        with pytest.raises(MessagePruned):
+            act()
+    with pytest.raises(IdempotencyConflict):
+        journal.add.using(idempotency_key="k")(entry="two")
+    assert journal.snapshot().entries == ["one"]
