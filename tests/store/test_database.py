@@ -286,10 +286,9 @@ def open_transactions(database: Scratch) -> list[str]:
     """What stays open; one server shows its transactions through a cache that may be a tenth of a second old."""
     pause = threading.Event()
     for _ in range(10):
-        states = database.open_connections()
-        found = [state for state in states if "idle in transaction" in state or "RUNNING" in state]
+        found = [line for line in database.open_connections() if "idle in transaction" in line or "RUNNING" in line]
         if not found:
-            break
+            return []
         pause.wait(0.15)
     return found
 
@@ -357,8 +356,6 @@ def test_missing_tables_are_named(blank_database_url: URL, settings: Settings, t
 def test_making_a_database_opens_no_connection(settings: Settings) -> None:
     """A database that nobody can reach is noticed at its first use, within the deadline."""
     db = Database("postgresql+psycopg://nobody@127.0.0.1:1/nothing", settings=settings)
-    assert db.engine.url.database == "nothing"
-
     with pytest.raises(DatabaseDeadlineExceeded):
         db.read(identity, deadline=soon(db, 0.05))
 
