@@ -30,10 +30,6 @@ class ProcessGroup:
         self._places = [_Place() for _ in range(count)]
         self._stopping = threading.Event()
 
-    @property
-    def pids(self) -> list[int]:
-        return [place.process.pid for place in self._places if place.process is not None]
-
     def run(self) -> None:
         """Start the processes, replace those that end, and return once all have ended after a stop."""
         clock, interval = self._core.seams.clock, self._core.settings.supervisor_monitor_interval

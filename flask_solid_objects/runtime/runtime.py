@@ -62,7 +62,6 @@ class Runtime:
         self._lock = threading.Lock()
         self._lock_pid = os.getpid()
         self._process: _Process | None = None
-        self._closed = False
 
     @property
     def settings(self) -> Settings:

@@ -36,10 +36,6 @@ class Supervisor:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
-    @property
-    def roles(self) -> list[Role]:
-        return [seat.role for seat in self._seats]
-
     def run(self) -> None:
         """Start all roles, watch over them, and return once everything has stopped."""
         with self._lock:

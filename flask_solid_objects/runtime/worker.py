@@ -26,7 +26,6 @@ class Worker(Role):
         self._claiming, self._ending = claiming, ending
         self._turns = TurnRunner(core)
         self._recovered_at: float | None = None
-        self.running: Claim | None = None
 
     def run_once(self) -> bool:
         """Drain one actor within the budget of a pass; recover expired leases now and then."""
@@ -54,13 +53,11 @@ class Worker(Role):
         activation: Activation | None = None
         with self._keeper.keep(claim.lease) as kept:
             while True:
-                self.running = claim
                 end = self._run(claim, activation)
                 activation = end.activation if isinstance(end, Completed) else None
                 turns += 1
                 spent = turns >= settings.max_messages_per_activation_pass or clock.monotonic() >= until
                 ended = self._end(claim, end, go_on=not (spent or self.is_stopping))
-                self.running = None
                 if ended is None or ended.next is None:
                     break
                 claim = kept.lease_moved(ended.next)
