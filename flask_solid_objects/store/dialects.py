@@ -188,6 +188,10 @@ class PostgreSQLDialect(Dialect):
         connection.adapters.register_loader("jsonb", TextLoader)
         connection.adapters.register_loader("json", TextLoader)
 
+    def is_definite_at_commit(self, error: BaseException) -> bool:
+        # What the server says in answer to COMMIT, such as a deferred constraint, means that it rolled back.
+        return getattr(error, "sqlstate", None) is not None and self.classify(error) is not Fault.DISCONNECTED
+
     def classify(self, error: BaseException) -> Fault:
         state = getattr(error, "sqlstate", None)
         if state in ("40001", "40P01", "55P03", "57014"):
