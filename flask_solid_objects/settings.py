@@ -15,6 +15,7 @@ from flask_solid_objects.errors import InvalidSettings
 
 PREFIX = "SOLID_OBJECTS_"
 _MOST_SECONDS = 10**9
+_LONGEST_RETRY_DELAY = 366 * 86_400.0
 WAKE_UP_ADAPTERS = ("automatic", "in_process", "postgresql", "redis", "polling")
 
 
@@ -85,6 +86,17 @@ class Settings:
     engine_options: Mapping[str, Any] = _setting(
         {}, "mapping", "mapping", "More arguments of SQLAlchemy's create_engine."
     )
+
+    def pause_after(self, attempt: int) -> float:
+        """Seconds until the next attempt; the default where the application's own function fails or makes no sense.
+
+        A message whose failure could not be recorded would be run for ever.
+        """
+        try:
+            seconds = float(self.retry_delay(attempt))
+        except Exception:
+            return default_retry_delay(attempt)
+        return seconds if 0 <= seconds <= _LONGEST_RETRY_DELAY else default_retry_delay(attempt)
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, object]) -> Settings:

@@ -74,7 +74,7 @@ class Caller:
     ) -> None:
         self._core, self._wake_ups, self._keeper, self._registration = core, wake_ups, keeper, registration
         self._claiming, self._ending = claiming, ending
-        self._turns = TurnRunner(core)
+        self._turns = TurnRunner(core, interruptible=True)
 
     def call(self, new: NewMessage, *, deadline: float, timeout: float) -> Answer:
         """Admit a message and see to its outcome.

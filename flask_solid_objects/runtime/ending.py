@@ -103,7 +103,7 @@ class Ending:
         self._ended(claim)
 
     def _park(self, claim: Claim, end: NotActivated) -> None:
-        seconds = float(self._core.settings.retry_delay(claim.parked_count + 1))
+        seconds = self._core.settings.pause_after(claim.parked_count + 1)
 
         def park(tx: Transaction, lease: Lease) -> None:
             instance = self._core.store.instances.lock_by_id(tx, lease.instance_id)

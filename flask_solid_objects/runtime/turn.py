@@ -69,15 +69,19 @@ TurnEnd = Completed | Failed | NotActivated
 
 
 class TurnRunner:
-    """Runs claimed messages in the context of actor code."""
+    """Runs claimed messages in the context of actor code.
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    :param interruptible: in the thread of a caller an exception beside ``Exception`` and ``SystemExit`` interrupts the
+        caller, such as the timeout of a green thread; in a role only ``KeyboardInterrupt`` does.
+    """
+
+    def __init__(self, core: Core, *, interruptible: bool = False) -> None:
+        self._core, self._interruptible = core, interruptible
 
     def run(self, claim: Claim, activation: Activation | None = None) -> TurnEnd:
         """Run the claimed message; every error of actor code becomes a value.
 
-        :raises KeyboardInterrupt: the process is to end; the caller hands the message back.
+        :raises BaseException: an interruption; whoever claimed the message hands it back.
         """
         checkpoints = self._core.seams.checkpoints
         checkpoints.reach("turn.claimed", claim=claim)
@@ -103,20 +107,24 @@ class TurnRunner:
         if activation is None:
             try:
                 activation = self._activate(claim)
-            except KeyboardInterrupt:
-                raise
             except BaseException as error:
+                self._let_through(error)
                 announce("activation.failed", actor=claim.key, error=type(error).__name__)
                 return NotActivated(error, error_document(error))
         current_turn.set(CurrentTurn(key=claim.key, operation=claim.message.operation))
         try:
             return self._operate(claim, activation)
-        except KeyboardInterrupt:
-            raise
         except Rejected as rejection:
             return self._rejected(claim, rejection)
         except BaseException as error:
+            self._let_through(error)
             return failure_of(claim, error, self._core.settings)
+
+    def _let_through(self, error: BaseException) -> None:
+        """Raise what is not about the message but about the thread that runs it."""
+        ours = isinstance(error, Exception | SystemExit) or not self._interruptible
+        if not ours or isinstance(error, KeyboardInterrupt):
+            raise error
 
     def _activate(self, claim: Claim) -> Activation:
         definition = self._core.registry.get(claim.key.actor_type)
@@ -175,7 +183,7 @@ def failure_of(claim: Claim, error: BaseException, settings: Settings) -> Failed
     """What becomes of a message whose turn raised: a retry with back-off, or a dead letter."""
     message = claim.message
     final = isinstance(error, NonRetryableError | InvalidArguments) or message.attempt >= message.max_attempts
-    delay = None if final else float(settings.retry_delay(message.attempt))
+    delay = None if final else settings.pause_after(message.attempt)
     announce(
         "message.failed",
         actor=claim.key,

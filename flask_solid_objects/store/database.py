@@ -230,12 +230,10 @@ class Database:
     def _make_engine(self) -> Engine:
         if self._shared_engine is not None:
             return self._shared_engine()
-        options: dict[str, Any] = {
-            "pool_size": self._settings.pool_size,
-            "max_overflow": self._settings.max_overflow,
-            # Short, since a unit that found none waits again until the caller's own deadline.
-            "pool_timeout": 1,
-        } | self._options
+        options: dict[str, Any] = {} if "poolclass" in self._options else self._pool_options()
+        if self.dialect.isolation_level is not None:
+            options["isolation_level"] = self.dialect.isolation_level
+        options |= self._options
         engine = sqlalchemy.create_engine(self.url, connect_args=self.connect_args, **options)
 
         @event.listens_for(engine, "connect")
@@ -243,6 +241,14 @@ class Database:
             self.dialect.prepare_connection(connection)
 
         return engine
+
+    def _pool_options(self) -> dict[str, Any]:
+        return {
+            "pool_size": self._settings.pool_size,
+            "max_overflow": self._settings.max_overflow,
+            # Short, since a unit that found none waits again until the caller's own deadline.
+            "pool_timeout": 1,
+        }
 
     def _check_server(self, connection: Connection) -> None:
         self.dialect.check_server(self.engine, connection.dialect.server_version_info or ())

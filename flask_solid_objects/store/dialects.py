@@ -55,6 +55,8 @@ class Dialect:
     has_writable_cte: ClassVar[bool] = False
     # Only one connection at a time may write, so writers of one process queue before they ask.
     single_writer: ClassVar[bool] = False
+    # What the engine asks for, where the server's default must not decide; the driver sends it with BEGIN.
+    isolation_level: ClassVar[str | None] = None
     # How processes can learn of each other's commits.
     can_notify: ClassVar[bool] = False
     # A plain read of an application's transaction may show rows as they were before a lock was granted.
@@ -174,6 +176,7 @@ class PostgreSQLDialect(Dialect):
     minimum = (14,)
     has_writable_cte = True
     can_notify = True
+    isolation_level = "READ COMMITTED"
     now = func.clock_timestamp(type_=sqlalchemy.DateTime(timezone=True))
     core = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
