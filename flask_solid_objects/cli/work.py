@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -16,7 +17,7 @@ from flask.cli import with_appcontext
 from werkzeug.serving import make_server
 
 from flask_solid_objects.cli.current import current_runtime
-from flask_solid_objects.cli.output import command_errors
+from flask_solid_objects.cli.output import command_errors, json_option
 from flask_solid_objects.runtime.process_group import ProcessGroup
 
 
@@ -25,35 +26,38 @@ from flask_solid_objects.runtime.process_group import ProcessGroup
 @click.option(
     "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Operating-system processes."
 )
+@json_option
 @with_appcontext
 @command_errors
-def work_command(workers: int | None, processes: int) -> None:
+def work_command(workers: int | None, processes: int, as_json: bool) -> None:
     """Run workers and maintenance until TERM or Ctrl-C; a second one ends at once."""
     show_log()
     runtime = current_runtime()
     count = workers if workers is not None else runtime.settings.worker_count
     runtime.check_schema()
     if processes > 1:
-        group = ProcessGroup(_command_line(count), processes, runtime.core)
+        group = ProcessGroup(_command_line(count, as_json=as_json), processes, runtime.core)
         stop_on_signals(group.stop)
         group.run()
         return
     supervisor = runtime.supervisor(workers=count)
     stop_on_signals(supervisor.stop)
     capability = runtime.wake_ups.capability
-    click.echo(f"Working: {count} workers, 1 maintenance; wake-ups by {capability.adapter} ({capability.reason}).")
+    text = f"Working: {count} workers, 1 maintenance; wake-ups by {capability.adapter} ({capability.reason})."
+    _tell(as_json, "working", text, pid=os.getpid(), workers=count, maintenance=1, wake_up=capability.adapter)
     supervisor.run()
     runtime.close()
-    click.echo("Stopped.")
+    _tell(as_json, "stopped", "Stopped.", pid=os.getpid())
 
 
 @click.command("dev")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="0 for any free port.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Worker threads.")
+@json_option
 @with_appcontext
 @command_errors
-def dev_command(host: str, port: int, workers: int) -> None:
+def dev_command(host: str, port: int, workers: int, as_json: bool) -> None:
     """Run the web server and the roles in one process, for development; Ctrl-C stops both."""
     show_log()
     runtime = current_runtime()
@@ -65,7 +69,9 @@ def dev_command(host: str, port: int, workers: int) -> None:
 
     stop_on_signals(supervisor.stop)
     serving.start()
-    click.echo(f"Open http://{host}:{server.server_port}/ (Ctrl-C to stop; {workers} workers run beside it)")
+    address = f"http://{host}:{server.server_port}/"
+    text = f"Open {address} (Ctrl-C to stop; {workers} {'worker runs' if workers == 1 else 'workers run'} beside it)"
+    _tell(as_json, "serving", text, pid=os.getpid(), address=address, workers=workers)
     try:
         supervisor.run()
     finally:
@@ -73,7 +79,12 @@ def dev_command(host: str, port: int, workers: int) -> None:
         serving.join()
         server.server_close()
         runtime.close()
-    click.echo("Stopped.")
+    _tell(as_json, "stopped", "Stopped.", pid=os.getpid())
+
+
+def _tell(as_json: bool, event: str, text: str, **values: object) -> None:
+    """One line: a sentence, or an object for programs."""
+    click.echo(json.dumps({"event": event, **values}) if as_json else text)
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
@@ -113,8 +124,9 @@ def show_log() -> None:
         log.setLevel(logging.INFO)
 
 
-def _command_line(workers: int) -> list[str]:
+def _command_line(workers: int, *, as_json: bool) -> list[str]:
     """This command again, for one process; --app and everything before `solid` as it was given."""
     given = sys.argv[1:]
     before = given[: given.index("solid")] if "solid" in given else []
-    return [sys.executable, "-m", "flask", *before, "solid", "work", "--workers", str(workers), "--processes", "1"]
+    command = [sys.executable, "-m", "flask", *before, "solid", "work", "--workers", str(workers), "--processes", "1"]
+    return [*command, "--json"] if as_json else command

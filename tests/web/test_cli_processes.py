@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -106,6 +107,17 @@ def test_dev_serves_and_works(commands: Commands) -> None:
         child.signal(signal.SIGINT)
 
         assert child.wait() == 0
+
+
+def test_lines_for_programs(commands: Commands) -> None:
+    """With --json each line is an object: what runs, and that it has stopped."""
+    with commands.start("work", "--json") as child:
+        working = json.loads(child.expect('"event": "working"'))
+        child.signal(TERM)
+
+        assert (working["workers"], working["pid"]) == (1, child.pid)
+        assert child.wait() == 0
+        assert json.loads(child.lines[-1]) == {"event": "stopped", "pid": child.pid}
 
 
 def test_work_without_tables_says_so(blank_database_url: URL) -> None:
