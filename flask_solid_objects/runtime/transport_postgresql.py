@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
-from flask_solid_objects.runtime.transports import Outgoing, Threads
+from flask_solid_objects.runtime.transports import PublishingTransport
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.listeners import ListenConnection, NotifyConnection
 from flask_solid_objects.values import WakeUpCapability
@@ -19,52 +20,24 @@ _LISTENING = WakeUpCapability(
 )
 
 
-class PostgresTransport:
+class PostgresTransport(PublishingTransport):
     """One listening connection and one sending connection per process, each opened when first needed."""
 
     def __init__(self, core: Core) -> None:
-        self._core = core
-        self._threads = Threads(core, "postgresql")
-        self._outgoing = Outgoing()
-        self._sending = threading.Lock()
-        self._sends = False
+        super().__init__(core, "postgresql")
         self._probed = threading.Event()
         self.capability = _LISTENING
 
     def start(self, wake_ups: WakeUps) -> None:
         self._threads.start("listen", lambda: self._listen(wake_ups))
 
-    def publish(self, instance_id: int | None, work: bool) -> None:
-        self._outgoing.add(instance_id, work)
-        if not self._sends:
-            with self._sending:
-                if not self._sends:
-                    self._sends = True
-                    self._threads.start("send", self._send)
-
-    def stop(self) -> None:
-        self._threads.stopping.set()
-        self._outgoing.ready.set()
-        self._threads.stop()
-
     def wait_probed(self, timeout: float) -> bool:
         """Wait until the probe has told what this path can do; for ``doctor``."""
         return self._probed.wait(timeout)
 
-    def _send(self) -> None:
+    def _open_sender(self) -> tuple[Callable[[str], object], Callable[[], None]]:
         connection = NotifyConnection(self._core.database)
-        try:
-            while True:
-                self._outgoing.ready.wait()
-                if self._threads.stopping.is_set():
-                    return
-                connection.notify(self._outgoing.take())
-        except Exception:
-            # What was taken is lost with the connection; the next one tells everybody.
-            self._outgoing.add(None, True)
-            raise
-        finally:
-            connection.close()
+        return connection.notify, connection.close
 
     def _listen(self, wake_ups: WakeUps) -> None:
         connection = ListenConnection(self._core.database)

@@ -117,6 +117,50 @@ class Outgoing:
             wake_ups.deliver(signal.instances, work=signal.work)
 
 
+class PublishingTransport:
+    """What the transports with a sending connection share: the thread that sends starts with the first signal."""
+
+    def __init__(self, core: Core, name: str) -> None:
+        self._core = core
+        self._threads = Threads(core, name)
+        self._outgoing = Outgoing()
+        self._lock = threading.Lock()
+        self._sends = False
+
+    def publish(self, instance_id: int | None, work: bool) -> None:
+        self._outgoing.add(instance_id, work)
+        if not self._sends:
+            with self._lock:
+                if not self._sends:
+                    self._sends = True
+                    self._threads.start("send", self._send)
+
+    def stop(self) -> None:
+        self._threads.stopping.set()
+        self._outgoing.ready.set()
+        self._threads.stop()
+
+    def _send(self) -> None:
+        """Send until stopped, over one connection; an error brings another one."""
+        send, close = self._open_sender()
+        try:
+            while True:
+                self._outgoing.ready.wait()
+                if self._threads.stopping.is_set():
+                    return
+                send(self._outgoing.take())
+        except Exception:
+            # What was taken is lost with the connection; the next one tells everybody.
+            self._outgoing.add(None, True)
+            raise
+        finally:
+            close()
+
+    def _open_sender(self) -> tuple[Callable[[str], object], Callable[[], None]]:
+        """Open a connection: how to send a text over it, and how to close it."""
+        raise NotImplementedError
+
+
 class SqliteTransport:
     """Polls ``data_version`` while somebody waits; a change may concern anybody.
 
