@@ -12,6 +12,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ from flask_solid_objects.values import Claim, Lease
 
 if TYPE_CHECKING:
     from flask_solid_objects.runtime.core import Core
+
+
+# A row that others keep locked is waited for this long, once per tick.
+_RENEWAL_WAIT_SECONDS = 1.0
 
 
 class Registration:
@@ -186,7 +191,8 @@ class Keeper:
         settings = self._core.settings
         tick = min(settings.lease_renewal_interval / 2, settings.process_heartbeat_interval / 2, 1.0)
         while not self._core.seams.clock.wait(self._stop, tick):
-            self._attempt(self._renew_due, "lease.renewal_failed")
+            for kept in self._due():
+                self._attempt(partial(self._renew, kept), "lease.renewal_failed")
             self._attempt(self._beat_due, "process.heartbeat_failed")
 
     def _attempt(self, act: Callable[[], None], event: str) -> None:
@@ -196,12 +202,12 @@ class Keeper:
         except Exception as error:
             announce(event, error=type(error).__name__)
 
-    def _renew_due(self) -> None:
+    def _due(self) -> list[KeptLease]:
+        """Leases to renew, the oldest first; each by itself, so that one locked row stalls no other (protocol 3.5)."""
         interval = self._core.settings.lease_renewal_interval
         with self._lock:
             due = [kept for kept in self._leases if self.monotonic() - kept.renewed_at >= interval and not kept.is_lost]
-        for kept in due:
-            self._renew(kept)
+        return sorted(due, key=lambda kept: kept.renewed_at)
 
     def _renew(self, kept: KeptLease) -> None:
         """Renew one lease without waiting for its row; one that is locked now follows at the next tick.
@@ -215,7 +221,7 @@ class Keeper:
         def renew(tx: Transaction) -> bool | None:
             return leases.renew(tx, lease, seconds=settings.lease_duration, wait=wait)
 
-        renewed = self._core.database.transact("renew", renew, deadline=asked_at + settings.lease_renewal_interval)
+        renewed = self._core.database.transact("renew", renew, deadline=asked_at + _RENEWAL_WAIT_SECONDS)
         if renewed:
             kept.renewed_at = asked_at
         elif renewed is False and kept.lease.token == lease.token:

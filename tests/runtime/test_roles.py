@@ -288,3 +288,36 @@ def test_fair_share_between_actors(make_runtime: MakeRuntime) -> None:
     assert len(rt.journal("busy").snapshot().entries) == 3
     rt.drain()
     assert len(rt.journal("busy").snapshot().entries) == 10
+
+
+def test_locked_row_does_not_keep_other_leases_from_renewal(
+    make_runtime: MakeRuntime, checkpoints: HeldCheckpoints, engine: Engine
+) -> None:
+    """While one actor's row is locked by a long transaction of the app, the leases of others are renewed."""
+    if engine.dialect.name == "sqlite":
+        return  # its one lock is for the whole file
+    rt = make_runtime(lease_duration=1.5, lease_renewal_interval=0.3)
+    for name in ("locked", "free"):
+        rt.journal(name).add.send(entry="x")
+
+    def renewals() -> Any:
+        with engine.connect() as connection:
+            query = text("SELECT activation_expires_at FROM solid_objects_instances WHERE id = :id")
+            return connection.execute(query, {"id": ids["free"]}).scalar()
+
+    ids = {each.key.actor_id: each.id for each in rt.runtime.operators.actors()}
+    with checkpoints.hold("turn.handled", times=2) as hold:
+        workers = [threading.Thread(target=rt.runtime.worker().run_once) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        wait_until(lambda: len(hold.arrivals) == 2, "both handlers to be held")
+        with engine.begin() as connection:
+            lock = text("SELECT id FROM solid_objects_instances WHERE id = :id FOR UPDATE")
+            connection.execute(lock, {"id": ids["locked"]})
+            seen = {renewals()}
+            wait_until(lambda: seen.add(renewals()) or len(seen) >= 5, "four renewals of the other")  # type: ignore[func-returns-value]
+        hold.release()
+        for worker in workers:
+            worker.join(20)
+
+    assert [rt.journal(name).snapshot().entries for name in ids] == [["x"], ["x"]]
