@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from sqlalchemy import URL, Engine
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.store.invariants import check_invariants
 from flask_solid_objects.store.tables import Tables
+from flask_solid_objects.values import Violation
 from tests.actors import RuntimeUnderTest
 
 MakeRuntime = Callable[..., RuntimeUnderTest]
@@ -39,3 +41,22 @@ def make_runtime(database_url: URL, seams: Seams, engine: Engine, tables: Tables
 def rt(make_runtime: MakeRuntime) -> RuntimeUnderTest:
     """One runtime with short times and no pause before retries."""
     return make_runtime()
+
+
+@pytest.fixture
+def invariants_beside(engine: Engine, tables: Tables) -> Iterator[None]:
+    """Check all invariants again and again while the test runs; none may be broken at any moment."""
+    over, found = threading.Event(), list[Violation]()
+
+    def look() -> None:
+        while not over.wait(0.02):
+            with engine.connect() as connection:
+                found.extend(check_invariants(connection, tables, lease_duration=30.0, roles_running=False))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+    assert found == []
