@@ -40,8 +40,8 @@ class Processes:
         self._dialect = dialect
         self._insert = dialect.compile(
             insert(p).values(
-                started_at=dialect.now,
-                last_heartbeat_at=dialect.now,
+                started_at=bindparam("now", type_=p.c.started_at.type),
+                last_heartbeat_at=bindparam("now", type_=p.c.last_heartbeat_at.type),
                 shutdown_state="running",
                 created_at=dialect.now,
                 updated_at=dialect.now,
@@ -78,7 +78,8 @@ class Processes:
         )
 
     def register(self, tx: Transaction, *, process_id: str, kind: str, hostname: str, pid: int, metadata: str) -> None:
-        tx.write(self._insert, id=process_id, kind=kind, hostname=hostname[:255], pid=pid, metadata=metadata)
+        now = self._dialect.encode_time(tx.now())
+        tx.write(self._insert, id=process_id, kind=kind, hostname=hostname[:255], pid=pid, metadata=metadata, now=now)
 
     def beat(self, tx: Transaction, process_id: str) -> bool:
         """Record a sign of life; False when somebody declared this process dead, which must register anew."""
