@@ -61,6 +61,14 @@ def _timeout(value: object) -> float:
     return seconds
 
 
+def checked_wait(value: object) -> float:
+    """Seconds to wait for a message; 0 only looks."""
+    seconds = _seconds(value, "timeout")
+    if seconds < 0:
+        raise ValueError(f"timeout must be 0 seconds or more, not {seconds:g}.")
+    return seconds
+
+
 def _delay(value: object) -> float:
     seconds = _seconds(value, "delay")
     if not 0 <= seconds <= _LONGEST_DELAY:
@@ -73,7 +81,10 @@ def _at(value: object) -> datetime:
         raise TypeError(f"at is an aware datetime, not {type(value).__name__}.")
     if value.utcoffset() is None:
         raise ValueError("at has no time zone; use datetime.now(UTC) or give it tzinfo=.")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"at is outside of the years 1 to 9999 in UTC: {value}.") from error
 
 
 def _idempotency_key(value: object) -> str:

@@ -14,6 +14,7 @@ from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.diagnosis import diagnose
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.messages import Messages, rejected
+from flask_solid_objects.runtime.options import checked_wait
 from flask_solid_objects.runtime.policies import PolicyName
 from flask_solid_objects.runtime.sending import Sending
 from flask_solid_objects.runtime.wakeups import WakeUps
@@ -118,6 +119,7 @@ class Verbs:
         """Wait for a message, running the actor's earlier messages meanwhile."""
         if current_turn.get() is not None:
             raise ActorCallCycle("wait for", f"a message of {message.actor_type} {message.actor_id!r}")
+        timeout = checked_wait(timeout)
         deadline = self._core.seams.clock.monotonic() + timeout
         record = self.messages.record(message, context)
         if self._core.has_uncommitted_work():

@@ -13,6 +13,9 @@ from flask_solid_objects.runtime.wakeups import Transport, WakeUps
 from flask_solid_objects.store.listeners import DataVersion
 from flask_solid_objects.values import WakeUpCapability
 
+_WAIT_SECONDS = 0.5
+_PACE_SECONDS = 0.005
+
 
 def select_wake_ups(core: Core) -> WakeUps:
     """The wake-ups for this runtime: a named adapter, or the best that the database and settings allow.
@@ -91,7 +94,14 @@ class ConfiguredTransport:
             stop()
 
     def _watch(self, wake_ups: WakeUps) -> None:
-        watch = self._adapter.watch()
-        while not self._threads.stopping.is_set():
-            if watch.wait(0.5) is not False:
-                wake_ups.deliver_all()
+        watch, clock, stopping = self._adapter.watch(), self._threads.core.seams.clock, self._threads.stopping
+        try:
+            while not stopping.is_set():
+                if watch.wait(_WAIT_SECONDS) is not False:
+                    wake_ups.deliver_all()
+                    # An object that answers at once, whatever happened, must not make this thread spin.
+                    clock.wait(stopping, _PACE_SECONDS)
+        finally:
+            close = getattr(watch, "close", None)
+            if callable(close):
+                close()

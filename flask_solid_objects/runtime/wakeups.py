@@ -7,9 +7,10 @@ not lost. A signal for one actor wakes its own watchers and, when there may be w
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
+from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.seams import Clock
 from flask_solid_objects.values import WakeUpCapability
 
@@ -47,7 +48,9 @@ class Watch:
     def wait(self, timeout: float) -> bool:
         """Wait for a signal; True when there was one since the watch was taken or the last wait."""
         woken = self._clock.wait(self._event, timeout)
-        self._event.clear()
+        if woken:
+            # Not after a time-out: a signal that comes right after it is for the next wait.
+            self._event.clear()
         if self._interrupted:
             # Whoever interrupted wants no later wait to block either.
             self._event.set()
@@ -89,27 +92,35 @@ class WakeUps:
         return self._capability if self._transport is None else self._transport.capability
 
     def signal(self, *, instance_id: int | None, work: bool) -> None:
-        """Tell everybody who waits for this actor, and with ``work`` the roles; called after a commit."""
+        """Tell everybody who waits for this actor, and with ``work`` the roles; called after a commit.
+
+        Never raises: what has committed must not look failed because its hint was, such as when the interpreter ends
+        and no thread can start any more.
+        """
         self.deliver([] if instance_id is None else [instance_id], work=work)
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        try:
             self._transport.publish(instance_id, work)
+        except Exception as error:
+            self._tell("signal", error)
 
     def deliver(self, instance_ids: Iterable[int], *, work: bool) -> None:
         """Wake the watches of this process."""
         with self._lock:
             woken = set(self._work) if work else set()
             for instance_id in instance_ids:
-                watches = self._instances.get(instance_id)
-                if watches:
-                    # Only the first in line can go on; waking all made 16 callers of one actor 5 times slower.
-                    woken.add(min(watches, key=_order))
+                woken.update(_first_in_line(self._instances.get(instance_id)))
         for watch in woken:
             watch.wake()
 
     def deliver_all(self) -> None:
-        """Wake everybody: signals may have been lost, or do not say whom they are for."""
+        """Wake the roles, and of each actor who is first in line: signals were lost, or do not say whom they are for.
+
+        All of them would be woken a hundred times a second by a busy SQLite file.
+        """
         with self._lock:
-            woken = self._work.union(*self._instances.values())
+            woken = self._work.union(*map(_first_in_line, self._instances.values()))
         for watch in woken:
             watch.wake()
 
@@ -149,20 +160,25 @@ class WakeUps:
             watches = self._instances.get(watch.instance_id) if watch.instance_id is not None else None
             if watches is not None and watch.instance_id is not None:
                 watches.discard(watch)
-                if watches:
-                    min(watches, key=_order).wake()
-                else:
+                for following in _first_in_line(watches):
+                    following.wake()
+                if not watches:
                     del self._instances[watch.instance_id]
 
     def start(self) -> None:
-        """Listen to other processes from now on; called by whoever begins to wait, more than once."""
+        """Listen to other processes from now on; called by whoever begins to wait, more than once. Never raises."""
         if self._transport is None or self._started:
             return
         with self._lock:
             if self._started:
                 return
             self._started = True
-        self._transport.start(self)
+        try:
+            self._transport.start(self)
+        except Exception as error:
+            # Polling goes on, and the next who waits tries again.
+            self._started = False
+            self._tell("start", error)
 
     def wait_probed(self, timeout: float) -> bool:
         """Wait until the transport knows what its path can do; at once where there is nothing to find out."""
@@ -171,12 +187,26 @@ class WakeUps:
     def stop(self) -> None:
         """End the transport and let every waiter go."""
         if self._transport is not None:
-            self._transport.stop()
-        self.deliver_all()
+            try:
+                self._transport.stop()
+            except Exception as error:
+                # Closing must go on.
+                self._tell("stop", error)
+        with self._lock:
+            everybody = self._work.union(*self._instances.values())
+        for watch in everybody:
+            watch.wake()
+
+    def _tell(self, operation: str, error: Exception) -> None:
+        announce("wake_up.failed", adapter=self.capability.adapter, operation=operation, error=type(error).__name__)
 
 
-def _order(watch: Watch) -> int:
-    return watch.order
+def _first_in_line(watches: Collection[Watch] | None) -> list[Watch]:
+    """Only the lowest order can go on; waking all made 16 callers of one actor 5 times slower. Equals go together."""
+    if not watches:
+        return []
+    lowest = min(watch.order for watch in watches)
+    return [watch for watch in watches if watch.order == lowest]
 
 
 class AdaptiveInterval:

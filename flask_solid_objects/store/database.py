@@ -11,12 +11,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import sqlalchemy
-from sqlalchemy import Connection, Engine, event, exc
+from sqlalchemy import Connection, Engine, StaticPool, event, exc
 
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, SchemaMissing, SolidObjectsError
 from flask_solid_objects.seams import Seams
@@ -29,6 +29,8 @@ _log = logging.getLogger("flask_solid_objects.database")
 
 # How long a unit that no caller waits for keeps trying before its role backs off.
 BACKGROUND_SECONDS = 30.0
+# Servers and locks count in small integers; a longer wait is repeated like any other that ended without its lock.
+_LONGEST_WAIT = 86_400.0
 
 
 @dataclass(slots=True)
@@ -121,7 +123,7 @@ class Database:
                     return work(transaction)
             except _Repeat as repeat:
                 cause = repeat.cause
-            pause = clock.jitter(min(0.001 * 2.0**repetition, 0.1))
+            pause = clock.jitter(min(0.001 * 2.0 ** min(repetition, 10), self.dialect.longest_pause))
             if clock.monotonic() + pause >= limit:
                 raise DatabaseDeadlineExceeded(f"{name}: {type(cause).__name__} until the deadline.") from cause
             clock.pause(pause)
@@ -129,7 +131,21 @@ class Database:
 
     def read(self, work: Callable[[Transaction], _T], *, deadline: float | None = None) -> _T:
         """Run a few plain reads on one connection; repeat them when the connection turns out to be dead."""
-        return self.transact("read", work, deadline=deadline) if self.is_memory else self._read(work, deadline)
+        if not self.is_memory:
+            return self._read(work, deadline)
+        taken = self._taken()
+        if taken is None:
+            return self.transact("read", work, deadline=deadline)
+        # Beside the pool, whose reset would roll back what the application has not committed yet.
+        with closing(taken.cursor()) as cursor:
+            return work(Transaction(cursor, self.dialect, self.seams.checkpoints))
+
+    def _taken(self) -> Any:
+        """The one connection of a database in memory while the application has a transaction open on it, else None."""
+        if self._process().writer.locked() or not self.is_memory or not isinstance(self.engine.pool, StaticPool):
+            return None
+        connection: Any = self.engine.pool.connection.driver_connection
+        return connection if connection is not None and connection.in_transaction else None
 
     def _read(self, work: Callable[[Transaction], _T], deadline: float | None) -> _T:
         clock = self.seams.clock
@@ -148,7 +164,7 @@ class Database:
     def _unit(self, name: str, limit: float) -> Iterator[Transaction]:
         checkpoints = self.seams.checkpoints
         with self._write_turn(limit), self._connection() as connection, self._translated(connection):
-            remaining = max(1, int((limit - self.seams.clock.monotonic()) * 1000))
+            remaining = max(1, int(min(limit - self.seams.clock.monotonic(), _LONGEST_WAIT) * 1000))
             with _cursor(connection) as cursor:
                 self.dialect.begin(cursor, remaining)
                 yield Transaction(cursor, self.dialect, checkpoints)
@@ -175,7 +191,9 @@ class Database:
             yield
             return
         writer = self._process().writer
-        if not writer.acquire(timeout=max(0.0, limit - self.seams.clock.monotonic())):
+        if self._taken() is not None:
+            raise _Repeat(TimeoutError("the application has a transaction open on the only connection"))
+        if not writer.acquire(timeout=max(0.0, min(limit - self.seams.clock.monotonic(), _LONGEST_WAIT))):
             raise _Repeat(TimeoutError("another thread of this process writes"))
         try:
             yield
@@ -190,11 +208,13 @@ class Database:
             raise _Repeat(getattr(error, "orig", None) or error) from error
         try:
             if not self._process().checked:
-                self._check_server(connection)
+                # The first look may meet the recovery of a file whose last user was killed: busy, so it is repeated.
+                with self._translated(connection):
+                    self._check_server(connection)
             connection.begin()
             yield connection
         finally:
-            connection.close()
+            _close(connection)
 
     @contextmanager
     def _translated(self, connection: Connection) -> Iterator[None]:
@@ -272,6 +292,20 @@ class _Repeat(Exception):
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+def _close(connection: Connection) -> None:
+    """Roll back what is open and return the connection; one that died is left to the pool.
+
+    What the unit returned or raised is known without it, so a failing rollback must not take its place.
+    """
+    try:
+        connection.close()
+    except exc.DBAPIError as error:
+        _log.debug("A connection was lost before its rollback: %s", type(error.orig).__name__)
+        if not connection.closed:
+            connection.invalidate()
+            connection.close()
 
 
 @contextmanager

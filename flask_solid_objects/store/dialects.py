@@ -55,6 +55,8 @@ class Dialect:
     has_writable_cte: ClassVar[bool] = False
     # Only one connection at a time may write, so writers of one process queue before they ask.
     single_writer: ClassVar[bool] = False
+    # Seconds between two tries of a unit, at most.
+    longest_pause: ClassVar[float] = 0.1
     # What the engine asks for, where the server's default must not decide; the driver sends it with BEGIN.
     isolation_level: ClassVar[str | None] = None
     # How processes can learn of each other's commits.
@@ -127,6 +129,8 @@ class SQLiteDialect(Dialect):
     name = "sqlite"
     minimum = (3, 35)
     single_writer = True
+    # A busy file has no queue: who looks seldom starves while another process writes all the time.
+    longest_pause = 0.01
     has_data_version = True
     now = literal_column("strftime('%Y-%m-%d %H:%M:%f000','now')")
     core = SQLiteDialect_pysqlite(paramstyle="named")
@@ -199,7 +203,7 @@ class PostgreSQLDialect(Dialect):
         state = getattr(error, "sqlstate", None)
         if state in ("40001", "40P01", "55P03", "57014"):
             return Fault.CONFLICT
-        if state in ("57P01", "57P02", "57P03") or (state is not None and state.startswith("08")):
+        if state in _ENDED_BY_POSTGRESQL or (state is not None and state.startswith("08")):
             return Fault.DISCONNECTED
         if state is None and type(error).__name__ in ("OperationalError", "InterfaceError"):
             # libpq gives no state for what the server did not say: refused, reset, closed.
@@ -266,6 +270,10 @@ class MySQLDialect(Dialect):
         if code == 1146:
             return Fault.MISSING_TABLE
         return Fault.OTHER
+
+
+# Shutdown, crash, starting up, and the server's limits for sessions and transactions that idle or last too long.
+_ENDED_BY_POSTGRESQL = ("57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 
 
 def _numbers(version: Sequence[int | str]) -> tuple[int, ...]:

@@ -9,13 +9,23 @@ from typing import Any
 
 from flask_solid_objects.store.database import Database
 
+# A connection that died silently is found within half a minute; what the application sets wins. Nothing here
+# reaches the server, so that a pooler in between does not mind.
+_LIVELINESS = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+
 
 class NotifyConnection:
     """Sends notifications, each in its own short transaction, never in the one that enqueued."""
 
     def __init__(self, database: Database) -> None:
-        self._connection = database.open_outside_pool()
-        self._connection.autocommit = True
+        self._connection = _connect(database)
         self._channel = database.channel
 
     def notify(self, text: str) -> None:
@@ -29,9 +39,13 @@ class ListenConnection:
     """Receives notifications."""
 
     def __init__(self, database: Database) -> None:
-        self._connection = database.open_outside_pool()
-        self._connection.autocommit = True
-        self._connection.execute(f'LISTEN "{database.channel}"')
+        self._connection = _connect(database)
+        try:
+            self._connection.execute(f'LISTEN "{database.channel}"')
+        except BaseException:
+            # Nobody has got this object yet, who could close it.
+            self._connection.close()
+            raise
 
     def receive(self, timeout: float) -> list[str]:
         """The texts that arrive within a time, after the first of which it returns."""
@@ -65,3 +79,14 @@ class DataVersion:
     def _read(self) -> int:
         row: tuple[int] = self._connection.execute("PRAGMA data_version").fetchone()
         return row[0]
+
+
+def _connect(database: Database) -> Any:
+    """A driver connection to PostgreSQL whose every statement is a transaction of its own."""
+    dialect = database.engine.dialect
+    arguments, options = dialect.create_connect_args(database.url)
+    connection: Any = dialect.connect(*arguments, **{**_LIVELINESS, **options, **database.connect_args})
+    connection.autocommit = True
+    # Behind a transaction pooler the sixth equal statement would look for a prepared one that is not there.
+    connection.prepare_threshold = None
+    return connection

@@ -61,6 +61,8 @@ class _Batch:
         cursor = connection.connection.cursor()
         try:
             self.sends.write(cursor, items)
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise _as_sqlalchemy(connection, error) from error
         finally:
             cursor.close()
         self.failed = False
@@ -250,6 +252,17 @@ def _on_checkin(_connection: Any, record: Any) -> None:
     record.info.pop(_DIRTY, None)
     for batch in record.info.pop(_BATCHES, {}).values():
         batch.committed()
+
+
+def _as_sqlalchemy(connection: Connection, error: Any) -> Any:
+    """A driver's error as the application's commit raises all others, so that its own handlers know it."""
+    lost = connection.dialect.is_disconnect(error, connection.connection, None)
+    if lost:
+        connection.invalidate(error)
+    base = connection.dialect.loaded_dbapi.Error
+    return exc.DBAPIError.instance(
+        "messages of this transaction", None, error, base, connection_invalidated=lost, dialect=connection.dialect
+    )
 
 
 def _batches(connection: Connection) -> list[_Batch]:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
+import math
 import sys
 import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy
 from sqlalchemy import URL, Engine, MetaData, select
 
 from flask_solid_objects.store.invariants import check_invariants
 from flask_solid_objects.store.tables import Tables, build_tables
+from tests.campaigns.judging import complaints, judge
+from tests.campaigns.kills import Killer
 from tests.campaigns.load_child import LEASE
 from tests.databases import find_available, make_scratch
 from tests.processes import TERM, Child
@@ -37,9 +38,14 @@ class Report:
     operations: int
     processes: int
     actors: int
+    # Only while operations were left to do; how many of them hit a running turn, by the kind of who ran it.
     kills: int = 0
+    interrupted: dict[str, int] = field(default_factory=dict)
+    # Attempts beyond the first of each message.
+    repeated: int = 0
+    # From a kill to the end of the claim that it left, at most.
+    longest_recovery: float = 0.0
     seconds: float = 0.0
-    recovered: int = 0
     looks: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -53,6 +59,7 @@ class Campaign:
         self._engine: Engine = sqlalchemy.create_engine(url)
         self._tables: Tables = build_tables(MetaData())
         self._children: list[Child] = []
+        self._killer = Killer(self._engine, self._tables)
         self._over = threading.Event()
 
     def run(self) -> Report:
@@ -67,28 +74,34 @@ class Campaign:
             checker.join()
             self._stop()
         self.report.seconds = round(time.monotonic() - started, 1)
-        self._judge()
+        self._sum_up()
         self._engine.dispose()
         return self.report
 
     def _drive(self, started: float) -> None:
-        """Kill one process now and then until everything is done and the kills are used up."""
-        dice, next_kill, pause = random.Random(7), started + self._kill_every, threading.Event()
+        """Kill one process now and then as long as there is work, and return once all of it is done."""
+        next_kill, pause = math.inf, threading.Event()
         while time.monotonic() - started < LONGEST_SECONDS:
             done = self._done()
+            self._killer.watch()
             if self._progress:
                 print(f"\r{done} of {self.report.operations}, {self.report.kills} killed", end="", file=sys.stderr)
-            if done >= self.report.operations and all("issued" in child.lines for child in self._children):
-                return
-            if time.monotonic() >= next_kill and self.report.kills < self._most_kills:
-                share = dice.randrange(len(self._children))
-                self._children[share].kill()
-                self._look_for_errors(self._children[share])
-                self._children[share] = self._start(share)
-                self.report.kills += 1
-                next_kill += self._kill_every
-            pause.wait(0.05)
+            if done >= self.report.operations:
+                if all("issued" in child.lines for child in self._children):
+                    return
+            elif done > 0 and next_kill == math.inf:
+                next_kill = time.monotonic() + self._kill_every
+            elif time.monotonic() >= next_kill and self.report.kills < self._most_kills:
+                self._kill_and_replace()
+                next_kill = time.monotonic() + self._kill_every
+            pause.wait(0.02)
         self.report.problems.append(f"not done within {LONGEST_SECONDS} s")
+
+    def _kill_and_replace(self) -> None:
+        share = self._killer.kill_one(self._children)
+        self.report.problems += complaints(self._children[share].lines)
+        self._children[share] = self._start(share)
+        self.report.kills += 1
 
     def _start(self, share: int) -> Child:
         numbers = (share, self.report.processes, self.report.operations, self.report.actors)
@@ -103,10 +116,7 @@ class Campaign:
                 code = child.wait(30)
                 if code != 0:
                     self.report.problems.append(f"a process ended with {code}: {child.lines[-3:]}")
-            self._look_for_errors(child)
-
-    def _look_for_errors(self, child: Child) -> None:
-        self.report.problems += [line[:600] for line in child.lines if line.startswith("ERROR") or "Traceback" in line]
+            self.report.problems += complaints(child.lines)
 
     def _done(self) -> int:
         messages = self._tables.messages
@@ -121,31 +131,15 @@ class Campaign:
             self.report.looks += 1
             self.report.problems += [f"{each.invariant}: {each.statement}: {each.subject}" for each in found]
 
-    def _judge(self) -> None:
-        """Every operation once, and the state of each actor in the order of its sequences."""
-        instances, messages = self._tables.instances, self._tables.messages
-        seen: list[str] = []
-        with self._engine.connect() as connection:
-            for row in connection.execute(select(instances.c.id, instances.c.state)):
-                query = (
-                    select(messages.c.arguments, messages.c.attempt_count)
-                    .where(messages.c.instance_id == row.id)
-                    .order_by(messages.c.sequence)
-                )
-                rows = connection.execute(query).all()
-                ordered = [_object(each.arguments)["entry"] for each in rows]
-                self.report.recovered += sum(each.attempt_count - 1 for each in rows)
-                entries = _object(row.state)["entries"]
-                if entries != ordered:
-                    self.report.problems.append(f"actor {row.id}: {entries} is not {ordered}")
-                seen += entries
-        if sorted(seen, key=int) != [str(number) for number in range(self.report.operations)]:
-            self.report.problems.append(f"{len(seen)} commits of {self.report.operations} operations")
-
-
-def _object(stored: Any) -> Any:
-    """A JSON column, which MySQL gives as text."""
-    return json.loads(stored) if isinstance(stored, str) else stored
+    def _sum_up(self) -> None:
+        self._killer.watch()
+        self.report.interrupted = self._killer.interrupted
+        self.report.longest_recovery = round(self._killer.longest_recovery, 2)
+        if self._killer.unrecovered or self._killer.longest_recovery > 2 * LEASE:
+            text = f"{self._killer.unrecovered} turns not recovered, the slowest in {self.report.longest_recovery} s"
+            self.report.problems.append(text)
+        problems, self.report.repeated = judge(self._engine, self._tables, self.report.operations)
+        self.report.problems += problems
 
 
 def run_campaign(

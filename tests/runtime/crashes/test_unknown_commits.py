@@ -1,15 +1,18 @@
 """The connection breaks at COMMIT: whatever the server did, the turn is committed exactly once in the end.
 
-``<unit>.committing`` is before the server has seen COMMIT, ``<unit>.acknowledging`` after it has committed.
+``<unit>.committing`` is before COMMIT was sent, so that the unit is just repeated; ``<unit>.acknowledging`` is after
+the server has committed. ``test_lost_connections`` has the third case, a COMMIT that was sent and not done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, text
 
-from flask_solid_objects.errors import CallUnresolved
+from flask_solid_objects.errors import CallUnresolved, CommitUnknown
 from flask_solid_objects.values import MessageStatus
 from tests.actors import RuntimeUnderTest
 from tests.checkpoints import HeldCheckpoints
@@ -124,6 +127,47 @@ def test_hand_back(rt: RuntimeUnderTest, checkpoints: HeldCheckpoints, when: str
     assert message.result() == 1
 
 
+@pytest.mark.parametrize("when", WHEN)
+def test_park(rt: RuntimeUnderTest, checkpoints: HeldCheckpoints, engine: Engine, when: str) -> None:
+    """A park that is unknown happens once: the message goes back uncounted, and the actor has failed to wake once."""
+    rt.journal("a").add(entry="one")
+    message = rt.journal("a").add.send(entry="two")
+    _set_version(engine, 9)
+    checkpoints.fail(f"park.{when}", LOST)
+    rt.runtime.worker().run_once()
+
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT parked_count FROM solid_objects_instances")).scalar_one() == 1
+    assert (message.status(), message.outcome().attempts) == (MessageStatus.READY, 0)
+    _set_version(engine, 1)
+    rt.drain()
+    assert (message.result(), message.outcome().attempts) == (2, 1)
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_claim_of_a_waiting_caller(rt: RuntimeUnderTest, checkpoints: HeldCheckpoints, when: str) -> None:
+    """A caller whose claim of an earlier message is unknown gives it back uncounted, and runs it all the same."""
+    earlier = rt.journal("a").add.send(entry="one")
+    checkpoints.fail(f"claim.{when}", LOST)
+
+    assert rt.journal("a").add(entry="two") == 2
+    assert (earlier.result(), earlier.outcome().attempts) == (1, 1)
+
+
+def test_take_over(rt: RuntimeUnderTest, checkpoints: HeldCheckpoints, expire: Callable[[], None]) -> None:
+    """A take-over whose commit is unknown counts the crash once; the role that did it just looks again."""
+    message = rt.journal("a").add.send(entry="x")
+    worker = rt.runtime.worker()
+    assert worker._claiming.claim_next(worker.registration.id, ("Journal",)) is not None
+    expire()
+    checkpoints.fail("recover.acknowledging", LOST)
+    with pytest.raises(CommitUnknown):
+        rt.recover()
+    rt.drain()
+
+    assert (message.result(), message.outcome().attempts) == (1, 2)
+
+
 def test_unresolvable_admit_names_its_request(make_runtime: MakeRuntime, checkpoints: HeldCheckpoints) -> None:
     """When the database stays away until the deadline, the error carries the request id to ask with later."""
     rt = make_runtime()
@@ -138,3 +182,9 @@ def test_unresolvable_admit_names_its_request(make_runtime: MakeRuntime, checkpo
     assert found is not None
     rt.recover()
     assert found.status() in (MessageStatus.READY, MessageStatus.CLAIMED)
+
+
+def _set_version(engine: Engine, version: int) -> None:
+    """A version that the code does not know keeps the actor from waking up."""
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE solid_objects_instances SET state_version = :version"), {"version": version})
