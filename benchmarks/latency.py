@@ -19,7 +19,7 @@ from flask_solid_objects.actors.operation import operation
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.references import make_reference
-from flask_solid_objects.runtime.runtime import Runtime
+from flask_solid_objects.runtime.runtime import RoleCounts, Runtime
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
 from flask_solid_objects.store.sessions import SessionOutbox
@@ -100,7 +100,7 @@ def _one(actor: Any) -> float:
 def work(url: str, redis_url: str) -> None:
     """The other process: one worker until a line comes in."""
     runtime, _ = make_runtime(sqlalchemy.make_url(url), redis_url or None)
-    supervisor = runtime.supervisor(workers=1)
+    supervisor = runtime.supervisor(RoleCounts(workers=1, effects=0, reminders=0, broadcasts=0))
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     runtime.wake_ups.wait_probed(5)

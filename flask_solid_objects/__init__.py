@@ -15,10 +15,12 @@ from flask_solid_objects.errors import CallEnqueueTimeout as CallEnqueueTimeout
 from flask_solid_objects.errors import CallInsideTransaction as CallInsideTransaction
 from flask_solid_objects.errors import CallTimeout as CallTimeout
 from flask_solid_objects.errors import CallUnresolved as CallUnresolved
+from flask_solid_objects.errors import CommitActionUnavailable as CommitActionUnavailable
 from flask_solid_objects.errors import IdempotencyConflict as IdempotencyConflict
 from flask_solid_objects.errors import InvalidActor as InvalidActor
 from flask_solid_objects.errors import InvalidActorId as InvalidActorId
 from flask_solid_objects.errors import InvalidArguments as InvalidArguments
+from flask_solid_objects.errors import InvalidEffect as InvalidEffect
 from flask_solid_objects.errors import InvalidPayload as InvalidPayload
 from flask_solid_objects.errors import InvalidRejectionCode as InvalidRejectionCode
 from flask_solid_objects.errors import InvalidSchema as InvalidSchema
@@ -38,14 +40,22 @@ from flask_solid_objects.errors import StateMigrationError as StateMigrationErro
 from flask_solid_objects.errors import Unauthorized as Unauthorized
 from flask_solid_objects.errors import UnknownActorType as UnknownActorType
 from flask_solid_objects.errors import UnknownDeadLetter as UnknownDeadLetter
+from flask_solid_objects.errors import UnknownEffect as UnknownEffect
 from flask_solid_objects.errors import UnknownInstance as UnknownInstance
 from flask_solid_objects.errors import UnknownOperation as UnknownOperation
+from flask_solid_objects.errors import UnknownOutboxRow as UnknownOutboxRow
+from flask_solid_objects.errors import UnknownRedrive as UnknownRedrive
+from flask_solid_objects.errors import UnknownReminder as UnknownReminder
 from flask_solid_objects.errors import UnsupportedDatabase as UnsupportedDatabase
 from flask_solid_objects.extension import SolidObjects as SolidObjects
 from flask_solid_objects.values import Access as Access
+from flask_solid_objects.values import Broadcast as Broadcast
+from flask_solid_objects.values import CommitContext as CommitContext
+from flask_solid_objects.values import EffectContext as EffectContext
 from flask_solid_objects.values import MessageContext as MessageContext
 from flask_solid_objects.values import MessageStatus as MessageStatus
 from flask_solid_objects.values import Outcome as Outcome
+from flask_solid_objects.values import Reminder as Reminder
 
 __all__ = [
     "Access",
@@ -53,14 +63,19 @@ __all__ = [
     "ActorCallCycle",
     "ActorDestroyed",
     "ApplicationWriteForbidden",
+    "Broadcast",
     "CallEnqueueTimeout",
     "CallInsideTransaction",
     "CallTimeout",
     "CallUnresolved",
+    "CommitActionUnavailable",
+    "CommitContext",
+    "EffectContext",
     "IdempotencyConflict",
     "InvalidActor",
     "InvalidActorId",
     "InvalidArguments",
+    "InvalidEffect",
     "InvalidPayload",
     "InvalidRejectionCode",
     "InvalidSchema",
@@ -77,6 +92,7 @@ __all__ = [
     "PayloadTooLarge",
     "QueryMutatedState",
     "Rejected",
+    "Reminder",
     "SchemaMissing",
     "SolidObjects",
     "SolidObjectsError",
@@ -85,8 +101,12 @@ __all__ = [
     "Unauthorized",
     "UnknownActorType",
     "UnknownDeadLetter",
+    "UnknownEffect",
     "UnknownInstance",
     "UnknownOperation",
+    "UnknownOutboxRow",
+    "UnknownRedrive",
+    "UnknownReminder",
     "UnsupportedDatabase",
     "attribute",
     "observable",

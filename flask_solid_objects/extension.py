@@ -8,20 +8,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 import flask
 import sqlalchemy
 from flask import Flask
 from flask.signals import appcontext_pushed
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import Engine
 
 from flask_solid_objects.actors.actor import Actor
+from flask_solid_objects.actors.commit_actions import CommitAction, make_commit_action
+from flask_solid_objects.actors.effects import Effect
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.cli import solid_cli
 from flask_solid_objects.errors import NotInitialized
+from flask_solid_objects.place import binds_at, metadata_of, place_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
@@ -30,18 +32,19 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
-from flask_solid_objects.store.location import bind_options, is_in_memory, plain_url
 from flask_solid_objects.store.sessions import SessionOutbox, SessionWatch, watch_engine
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables, build_tables
 from flask_solid_objects.store.write_guard import guard
-from flask_solid_objects.values import Policy
+from flask_solid_objects.values import CommitContext, EffectContext, Policy
 from flask_solid_objects.web.app_context import run_in_app_context
 
 EXTENSION_KEY = "solid_objects"
 
 _A = TypeVar("_A", bound=type[Actor])
 _F = TypeVar("_F", bound=Policy)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass(slots=True, weakref_slot=True, kw_only=True)
@@ -70,7 +73,7 @@ class AppState:
 
     def join(self, db: SQLAlchemy | None) -> None:
         """Put the tables where the app's migrations see them, and watch its session from the beginning."""
-        metadata = sqlalchemy.MetaData() if db is None else _metadata(db, self.settings.bind_key)
+        metadata = sqlalchemy.MetaData() if db is None else metadata_of(db, self.settings.bind_key)
         self.db, self.tables = db, build_tables(metadata, self.settings.table_prefix)
         if db is not None:
             self.watch = SessionWatch(db.session, lambda engine: engine.url == self.runtime.core.database.url)
@@ -154,6 +157,32 @@ class SolidObjects:
 
         return register
 
+    @overload
+    def effect(self, function: Callable[Concatenate[EffectContext, _P], _R]) -> Effect[_P, _R]: ...
+
+    @overload
+    def effect(
+        self, *, name: str | None = None, max_attempts: int | None = None
+    ) -> Callable[[Callable[Concatenate[EffectContext, _P], _R]], Effect[_P, _R]]: ...
+
+    def effect(self, function: Any = None, *, name: str | None = None, max_attempts: int | None = None) -> Any:
+        """Register work outside the database, which operations emit and the effect role runs after their commit.
+
+        :param name: under which it is stored; the function's own by default.
+        :param max_attempts: instead of ``SOLID_OBJECTS_MAX_ATTEMPTS``.
+        :raises InvalidEffect: the function cannot be one; the text says why and how to mend it.
+        """
+        if function is not None:
+            return self.registry.effects.register(function, None, None)
+        return lambda function: self.registry.effects.register(function, name, max_attempts)
+
+    def commit_action(self, function: Callable[Concatenate[CommitContext, _P], Any], /) -> CommitAction[_P]:
+        """Make a function one that operations stage, and that writes in the transaction of their commit.
+
+        :raises InvalidEffect: the function cannot be one; the text says why and how to mend it.
+        """
+        return make_commit_action(function)
+
     def authorize_message(self, policy: _F) -> _F:
         """Register the policy for calls and sends of operations, and for reading their messages."""
         return self._authorize("message", policy)
@@ -227,7 +256,7 @@ class SolidObjects:
             # From now on nothing changes any more: an app without Flask-SQLAlchemy stays without.
             state.prepare(app)
             appcontext_pushed.disconnect(state.prepare, app)
-            place = _place(app, state)
+            place = place_of(app, state.db, state.settings.bind_key)
         database = Database(
             place.url,
             settings=state.settings,
@@ -244,6 +273,7 @@ class SolidObjects:
             policies=Policies(registered=self._policies, strict=state.settings.strict_policies),
             run_actor_code=lambda function: run_in_app_context(app, function),
             has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,
+            commit_binds=lambda: None if state.db is None else binds_at(app, state.db, place.url),
             seams=state.seams,
         )
         return Runtime(core, SessionOutbox(place.find_engine))
@@ -258,37 +288,3 @@ class MessageLookup:
     def find(self, *, request_id: str, context: object = None) -> Message[Any] | None:
         """The message of a request id; None when there is none, or when the policy refuses."""
         return self._runtime.messages.find(request_id=request_id, context=context)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where the tables of one application are."""
-
-    url: sqlalchemy.URL
-    connect_args: dict[str, Any] = field(default_factory=dict)
-    engine_options: dict[str, Any] = field(default_factory=dict)
-    shared_engine: Callable[[], Engine] | None = None
-    find_engine: Callable[[], Engine] | None = None
-
-
-def _metadata(db: SQLAlchemy, bind_key: str | None) -> sqlalchemy.MetaData:
-    """The metadata of the bind, made here when no model of the app uses it."""
-    return db.metadatas.setdefault(bind_key, sqlalchemy.MetaData(info={"bind_key": bind_key} if bind_key else {}))
-
-
-def _place(app: Flask, state: AppState) -> _Place:
-    """The database of the app's bind, or of its URI, or a SQLite file in the instance folder."""
-    key, db = state.settings.bind_key, state.db
-    if db is None:
-        return _Place(url=plain_url(app.config, key, app.instance_path))
-    engine = db.engines.get(key)
-    if engine is None:
-        raise NotInitialized(f"Flask-SQLAlchemy has no bind {key!r}: set SQLALCHEMY_BINDS or SOLID_OBJECTS_BIND_KEY.")
-    options = bind_options(app.config, key, db._engine_options)
-    return _Place(
-        url=engine.url,
-        connect_args=dict(options.get("connect_args") or {}),
-        engine_options={name: options[name] for name in ("creator",) if name in options},
-        shared_engine=(lambda: engine) if is_in_memory(engine.url) else None,
-        find_engine=lambda: engine,
-    )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import timedelta
 from typing import Any
 
 from flask_solid_objects.errors import InvalidSettings
+from flask_solid_objects.settings_rules import BROADCAST_TRANSPORTS, WAKE_UP_ADAPTERS, check
 
 PREFIX = "SOLID_OBJECTS_"
-_MOST_SECONDS = 10**9
-_LONGEST_RETRY_DELAY = 366 * 86_400.0
-WAKE_UP_ADAPTERS = ("automatic", "in_process", "postgresql", "redis", "polling")
+_DAY = 86_400.0
+_LONGEST_RETRY_DELAY = 366 * _DAY
 
 
 def default_retry_delay(attempt: int) -> float:
@@ -63,6 +60,9 @@ class Settings:
         default_retry_delay, "seconds", "callable", "The pause after failed attempt n, as a function of n."
     )
     worker_count: int = _setting(1, "workers", "count", "Worker threads of one `flask solid work`.")
+    effect_worker_count: int = _setting(1, "workers", "not negative count", "Threads of it that run effects.")
+    reminder_scheduler_count: int = _setting(1, "workers", "not negative count", "Threads of it that ring reminders.")
+    broadcast_worker_count: int = _setting(1, "workers", "not negative count", "Threads of it that deliver broadcasts.")
     process_heartbeat_interval: float = _setting(
         15.0, "seconds", "positive", "How often a process gives a sign of life."
     )
@@ -73,6 +73,32 @@ class Settings:
     supervisor_max_restart_delay: float = _setting(10.0, "seconds", "positive", "The longest such pause.")
     dead_process_cleanup_interval: float = _setting(
         60.0, "seconds", "not negative", "How often the dead are freed; 0: never."
+    )
+    retention_interval: float = _setting(
+        3600.0, "seconds", "not negative", "How often maintenance prunes what is old; 0: never."
+    )
+    message_retention: float = _setting(30 * _DAY, "seconds", "retention", "How long a finished message is kept.")
+    message_retention_by_actor_type: Mapping[str, float] = _setting(
+        {}, "seconds by type", "retention by type", "The same for actor types of which it is longer or shorter."
+    )
+    instance_retention_by_actor_type: Mapping[str, float] = _setting(
+        {}, "seconds by type", "retention by type", "How long after its last use an actor is deleted; else never."
+    )
+    process_retention: float = _setting(7 * _DAY, "seconds", "retention", "How long a stopped process is listed.")
+    dead_letter_retention: float | None = _setting(
+        None, "seconds", "retention or None", "How long dead letters, effects and broadcasts are kept; None: for ever."
+    )
+    audit_retention: float = _setting(365 * _DAY, "seconds", "retention", "How long acts of operators are on record.")
+    redrive_retention: float = _setting(30 * _DAY, "seconds", "retention", "How long a finished redrive is kept.")
+    reminder_retention: float = _setting(30 * _DAY, "seconds", "retention", "How long an ended reminder is kept.")
+    prune_batch_size: int = _setting(1000, "rows", "count", "Rows that are looked at before a pruning commits.")
+    redrive_batch_size: int = _setting(100, "rows", "count", "Dead rows that a redrive revives before it commits.")
+    redrive_batch_pause: float = _setting(0.05, "seconds", "not negative", "Its rest between two batches.")
+    broadcast_transport: Any = _setting(
+        "automatic",
+        "name",
+        "broadcast transport",
+        "How broadcasts reach other processes: " + ", ".join(BROADCAST_TRANSPORTS) + ", or a function of a list.",
     )
     wake_up_adapter: Any = _setting(
         "automatic",
@@ -116,7 +142,7 @@ class Settings:
                 problems[key] = "is not a setting" + (f"; did you mean {near[0]}?" if near else ".")
                 continue
             try:
-                values[names[key].name] = _check(names[key].metadata["rule"], value)
+                values[names[key].name] = check(names[key].metadata["rule"], value)
             except ValueError as error:
                 problems[key] = str(error)
         settings = cls(**values)
@@ -134,106 +160,6 @@ class Settings:
                 problems[key] = f"{text} {other_key} ({getattr(self, other)})."
         return problems
 
-
-def _check(rule: str, value: object) -> Any:
-    """Convert one value by its rule; the text of a ValueError goes into the error."""
-    return _RULES[rule](value)
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    # An integer beyond every float must not surface as an OverflowError of its own.
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST_SECONDS:
-        return float(value)
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise ValueError(f"must be a number of seconds or a timedelta, not {value!r}.")
-    return value
-
-
-def _positive(value: object) -> float:
-    seconds = _seconds(value)
-    if seconds <= 0:
-        raise ValueError(f"must be more than 0 seconds, not {value!r}.")
-    return seconds
-
-
-def _lease(value: object) -> float:
-    seconds = _positive(value)
-    if seconds > 60:
-        raise ValueError(f"must be at most 60 seconds, or a crash blocks an actor too long, not {value!r}.")
-    return seconds
-
-
-def _not_negative(value: object) -> float:
-    seconds = _seconds(value)
-    if seconds < 0:
-        raise ValueError(f"must not be negative, not {value!r}.")
-    return seconds
-
-
-def _count(value: object, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"must be a whole number of at least {least}, not {value!r}.")
-    return value
-
-
-def _boolean(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be True or False, not {value!r}.")
-    return value
-
-
-def _text(value: object) -> str | None:
-    if value is not None and (not isinstance(value, str) or not value):
-        raise ValueError(f"must be a text or None, not {value!r}.")
-    return value
-
-
-def _table_prefix(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", value):
-        raise ValueError(
-            f"must be a lower-case letter, then letters, digits and underscores (31 at most), not {value!r}."
-        )
-    return value
-
-
-def _adapter(value: object) -> Any:
-    if isinstance(value, str):
-        if value not in WAKE_UP_ADAPTERS:
-            raise ValueError(
-                f"must be one of {', '.join(WAKE_UP_ADAPTERS)}, or an object with signal and watch, not {value!r}."
-            )
-    elif not (callable(getattr(value, "signal", None)) and callable(getattr(value, "watch", None))):
-        raise ValueError(f"needs the methods signal and watch, which {type(value).__name__} lacks.")
-    return value
-
-
-def _callable(value: object) -> Any:
-    if not callable(value):
-        raise ValueError(f"must be a function of the attempt's number, not {value!r}.")
-    return value
-
-
-def _mapping(value: object) -> Any:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"must be a mapping, not {value!r}.")
-    return dict(value)
-
-
-_RULES: Mapping[str, Callable[[object], Any]] = {
-    "positive": _positive,
-    "lease": _lease,
-    "not negative": _not_negative,
-    "count": _count,
-    "not negative count": lambda value: _count(value, 0),
-    "boolean": _boolean,
-    "text": _text,
-    "prefix": _table_prefix,
-    "adapter": _adapter,
-    "callable": _callable,
-    "mapping": _mapping,
-}
 
 # A setting, the one that it has to agree with, when they do, and how the error begins.
 _PAIRS: tuple[tuple[str, str, Callable[[Settings], bool], str], ...] = (

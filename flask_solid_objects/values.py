@@ -1,4 +1,4 @@
-"""What crosses layers: frozen values without behaviour, and the one ContextVar, the current turn.
+"""What crosses layers: frozen values without behaviour.
 
 Times are aware datetimes in UTC; JSON that was not decoded yet is text.
 """
@@ -6,22 +6,24 @@ Times are aware datetimes in UTC; JSON that was not decoded yet is text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-    from sqlalchemy.orm import Session, scoped_session
+    from sqlalchemy import Connection, orm
 
-    AnySession: TypeAlias = Session | scoped_session[Any] | Connection
+    Session: TypeAlias = orm.Session
+    AnySession: TypeAlias = orm.Session | orm.scoped_session[Any] | Connection
 else:
     AnySession: TypeAlias = object
+    Session: TypeAlias = object
 
 DeliveryMode: TypeAlias = Literal["async", "sync", "internal"]
 OperationKind: TypeAlias = Literal["operation", "query", "read"]
+MissedPolicy: TypeAlias = Literal["latest", "all"]
+ReminderStatus: TypeAlias = Literal["scheduled", "paused", "completed", "dead"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +38,6 @@ class ActorKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentTurn:
-    """What runs in this context is actor code: of whom, and in which operation or hook."""
-
-    key: ActorKey
-    operation: str
-
-
-current_turn: ContextVar[CurrentTurn | None] = ContextVar("flask_solid_objects_current_turn", default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Delivery options as given to ``.using(...)``; None is "not given"."""
 
@@ -56,6 +47,11 @@ class Options:
     idempotency_key: str | None = None
     context: object = None
     session: AnySession | None = None
+    every: float | timedelta | None = None
+    cron: str | None = None
+    timezone: str | None = None
+    missed: MissedPolicy | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +87,7 @@ class NewMessage:
     at: datetime | None = None
     caused_by: int | None = None
     instance_id: int | None = None
+    reminder: RungReminder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +115,17 @@ class StoredMessage:
     request_id: str
     idempotency_key: str | None
     enqueued_at: datetime
+    reminder: RungReminder | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungReminder:
+    """Which ringing of which reminder made a message: its row and generation, when it was due, what it stands for."""
+
+    id: int
+    generation: int
+    due_at: datetime
+    missed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +136,7 @@ class InstanceState:
     version: int
     revision: int
     remembered_keys: str | None = None
+    observable_revisions: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +229,74 @@ class MessageContext:
     now: datetime
     due_at: datetime | None = None
     missed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectContext:
+    """What an effect may know about itself; ``id`` is the same at every attempt, so that the outside can tell a repeat.
+
+    ``attempt`` counts from 1; ``source_message_id`` is the message whose turn emitted it.
+    """
+
+    id: str
+    name: str
+    attempt: int
+    max_attempts: int
+    source_message_id: int
+    actor_type: str
+    actor_id: str
+    enqueued_at: datetime
+
+    @property
+    def idempotency_headers(self) -> dict[str, str]:
+        """The HTTP header by which many services recognise a repeated request."""
+        return {"Idempotency-Key": self.id}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitContext:
+    """What a commit action gets: a session inside the turn's own transaction, and whose turn it is."""
+
+    session: Session
+    message_id: int
+    request_id: str
+    actor_type: str
+    actor_id: str
+    activation_generation: int
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reminder:
+    """A durable alarm of an actor as it stands; ``every`` or ``cron`` when it recurs.
+
+    ``occurrence`` counts how often it has rung; a ``completed`` or ``dead`` one rings no more.
+    """
+
+    operation: str
+    key: str | None
+    next_run_at: datetime
+    every: timedelta | None
+    cron: str | None
+    timezone: str | None
+    missed: MissedPolicy
+    occurrence: int
+    status: ReminderStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broadcast:
+    """A committed change of an observable as it travels: who changed and up to which revision, never the value.
+
+    Receivers drop what is not newer by ``(incarnation, revision)``.
+    """
+
+    broadcast_id: str
+    actor_type: str
+    actor_id: str
+    incarnation: int
+    revision: int
+    observable: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,7 @@ class RuntimeUnderTest:
         seams: Seams | None = None,
         policies: Policies | None = None,
         actors: tuple[type[Actor], ...] = (),
+        own: tuple[type[Actor], ...] = (),
         **settings: Any,
     ) -> None:
         seams = seams or Seams()
@@ -99,6 +100,9 @@ class RuntimeUnderTest:
         }
         self.settings = replace(Settings(), **(values | settings))
         self.registry, self.journal = journal_registry(*actors)
+        # Each runtime gets its own subclass, under the same type, since a class belongs to one registry.
+        for each in own:
+            self.registry.register(type(each.__name__, (each,), {"__module__": each.__module__}), each.__name__)
         self.tables = build_tables(MetaData(), self.settings.table_prefix)
         self.database = Database(url, settings=self.settings, seams=seams)
         core = Core(
@@ -112,6 +116,10 @@ class RuntimeUnderTest:
         )
         self.runtime = Runtime(core, SessionOutbox(lambda: self.database.engine))
         self.registry.current_runtime = lambda: self.runtime
+
+    def ref(self, actor_type: str, actor_id: str) -> Any:
+        """A reference by type, whichever class of this runtime it is."""
+        return make_reference(self.registry, self.registry.get(actor_type), actor_id)
 
     @property
     def store(self) -> Store:

@@ -16,7 +16,7 @@ from flask.globals import app_ctx
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
-from flask_solid_objects.values import current_turn
+from flask_solid_objects.intents import current_turn
 from tests.databases import Scratch
 
 # A thread may be past its last act and a server may still be closing: that is no leak yet.

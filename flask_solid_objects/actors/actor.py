@@ -24,6 +24,7 @@ class Actor:
     # Set at registration: makes references of this class.
     _solid_referencing: ClassVar[Referencing | None] = None
     _solid_declared: ClassVar[frozenset[str]] = frozenset()
+    _solid_definition: ClassVar[Any] = None
 
     _solid_key: ActorKey
     _solid_context: MessageContext | None

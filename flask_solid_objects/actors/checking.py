@@ -10,7 +10,7 @@ from typing import Any, ClassVar, get_origin
 from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.annotations import problem_of_type
 from flask_solid_objects.actors.attribute import MISSING, Attribute
-from flask_solid_objects.actors.definition import ActorDefinition, OperationDefinition
+from flask_solid_objects.actors.definition import ActorDefinition, ObservableDefinition, OperationDefinition
 from flask_solid_objects.actors.observable import Observable, Payload
 from flask_solid_objects.actors.operation import Operation, Query
 from flask_solid_objects.actors.signature import Signature, resolved_hints
@@ -49,7 +49,15 @@ def define(cls: object, name: str | None, aliases: tuple[str, ...]) -> ActorDefi
         operations[each_name] = _read(actor_type, each_name, each_field.type)
     schema = StateSchema(actor_type, fields, _version(cls, complain), _steps(cls, complain))
     _check_hooks(cls, complain)
-    return ActorDefinition(actor_type=actor_type, aliases=aliases, cls=cls, schema=schema, operations=operations)
+    return ActorDefinition(
+        actor_type=actor_type,
+        aliases=aliases,
+        cls=cls,
+        schema=schema,
+        operations=operations,
+        observables=_observables(cls, fields, operations),
+        has_payloads=any(isinstance(_class_default(cls, name), Payload) for name in dir(cls)),
+    )
 
 
 class _Complaints:
@@ -162,6 +170,22 @@ def _operations(cls: type[Actor], actor_type: str, complain: _Complaints) -> dic
                 decorator = type(declared[name]).__name__.lower()
                 complain.about(f"overrides a {decorator} without the decorator; put @{decorator} above it", name)
     return operations
+
+
+def _observables(
+    cls: type[Actor], fields: Mapping[str, Field], operations: Mapping[str, OperationDefinition]
+) -> list[ObservableDefinition]:
+    """Attributes that are observable, then computed ones, each in the order of declaration."""
+    found = [
+        ObservableDefinition(name=name, shares=each.observable == "value", computed=None)
+        for name, each in fields.items()
+        if each.observable
+    ]
+    for name, operation in operations.items():
+        member = _class_default(cls, name)
+        if isinstance(member, Observable):
+            found.append(ObservableDefinition(name=name, shares=member.broadcast == "value", computed=operation))
+    return found
 
 
 def _wrapped(member: Any) -> Any:

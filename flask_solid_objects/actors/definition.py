@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,10 @@ from flask_solid_objects.actors.signature import Signature
 from flask_solid_objects.actors.snapshot import Snapshot
 from flask_solid_objects.actors.state import StateSchema
 from flask_solid_objects.errors import UnknownOperation
+from flask_solid_objects.payloads import encode
 from flask_solid_objects.values import ActorKey, MessageContext, OperationKind
+
+_RESULT_SETTING = "SOLID_OBJECTS_MAX_RESULT_BYTES"
 
 
 class OperationDefinition:
@@ -51,6 +54,15 @@ class OperationDefinition:
         return self.signature.decode_result(text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservableDefinition:
+    """A projection that others may watch: of an attribute, or computed; ``shares`` its value or only its change."""
+
+    name: str
+    shares: bool
+    computed: OperationDefinition | None
+
+
 class ActorDefinition:
     """One registered actor class; made and checked by :mod:`flask_solid_objects.actors.checking`."""
 
@@ -62,6 +74,8 @@ class ActorDefinition:
         cls: type[Actor],
         schema: StateSchema,
         operations: Mapping[str, OperationDefinition],
+        observables: Sequence[ObservableDefinition] = (),
+        has_payloads: bool = False,
     ) -> None:
         self.actor_type = actor_type
         self.aliases = aliases
@@ -69,6 +83,9 @@ class ActorDefinition:
         self.schema = schema
         self.state_version = schema.version
         self.operations = dict(operations)
+        self.observables = {each.name: each for each in observables}
+        self.has_computed_observables = any(each.computed is not None for each in observables)
+        self.has_payloads = has_payloads
         self.has_activate_hook = cls.on_activate is not Actor.on_activate
         self.has_deactivate_hook = cls.on_deactivate is not Actor.on_deactivate
 
@@ -100,6 +117,19 @@ class ActorDefinition:
         content = actor.__dict__
         values = {name: content[name] for name in self.schema.fields}
         return self.schema.encode(values, content["_solid_extra"], limit)
+
+    def observe(self, actor: Actor, limit: int) -> dict[str, str]:
+        """Every observable as it would be shared, by name.
+
+        :raises InvalidPayload, PayloadTooLarge: naming the observable.
+        """
+        found = {}
+        for name, each in self.observables.items():
+            if each.computed is None:
+                found[name] = encode(actor.__dict__[name], path=name, limit=limit, setting=_RESULT_SETTING)
+            else:
+                found[name] = each.computed.encode_result(each.computed.invoke(actor, {}), limit)
+        return found
 
     def set_context(self, actor: Actor, context: MessageContext | None) -> None:
         actor.__dict__["_solid_context"] = context

@@ -8,6 +8,7 @@ from typing import Any
 from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.checking import define
 from flask_solid_objects.actors.definition import ActorDefinition, Target
+from flask_solid_objects.actors.effects import EffectRegistry
 from flask_solid_objects.errors import InvalidActor, NotInitialized, UnknownActorType
 from flask_solid_objects.values import ActorKey
 
@@ -34,6 +35,7 @@ class Registry:
     ) -> None:
         self.make_reference = make_reference
         self.current_runtime = current_runtime
+        self.effects = EffectRegistry()
         self._definitions: dict[str, ActorDefinition] = {}
         self._types: tuple[str, ...] = ()
 
@@ -67,6 +69,7 @@ class Registry:
         self._types = tuple(self._definitions)
         cls._solid_registry = self  # type: ignore[attr-defined]
         cls._solid_declared = frozenset(definition.schema.fields)
+        cls._solid_definition = definition
         cls._solid_referencing = lambda _cls, actor_id: self.make_reference(self, definition, actor_id)
         return definition
 

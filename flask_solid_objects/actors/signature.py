@@ -48,6 +48,8 @@ class Signature:
         hints.pop(parameters[0].name, None)  # self may be annotated, and is not stored
         self.shape = tuple((p.name, p.kind, p.default, hints.get(p.name, Any)) for p in self._parameters)
         self.result_type = hints.get("return", Any)
+        self.names = frozenset(p.name for p in self._parameters)
+        self.required = frozenset(p.name for p in self._parameters if p.default is inspect.Parameter.empty)
         self._binding = signature.replace(parameters=self._parameters)
         self._arguments = self._arguments_type(function.__name__, hints)
         for name, kind in [*hints.items()]:

@@ -7,6 +7,7 @@ from flask.cli import AppGroup
 from flask_solid_objects.cli.actors import actors
 from flask_solid_objects.cli.doctor import doctor_command
 from flask_solid_objects.cli.operators import cleanup_command, dead_letters, status_command
+from flask_solid_objects.cli.prune import prune_command
 from flask_solid_objects.cli.schema import check_command, downgrade_command, upgrade_command
 from flask_solid_objects.cli.work import dev_command, work_command
 
@@ -20,6 +21,7 @@ for _command in (
     status_command,
     doctor_command,
     cleanup_command,
+    prune_command,
     dead_letters,
     actors,
 ):

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from types import FrameType
 
 import click
@@ -19,32 +20,46 @@ from werkzeug.serving import make_server
 from flask_solid_objects.cli.current import current_runtime
 from flask_solid_objects.cli.output import command_errors, json_option
 from flask_solid_objects.runtime.process_group import ProcessGroup
+from flask_solid_objects.runtime.runtime import RoleCounts
 
 
 @click.command("work")
-@click.option("--workers", type=click.IntRange(1, 256), default=None, help="Worker threads in each process.")
+@click.option("--workers", type=click.IntRange(0, 256), default=None, help="Worker threads in each process.")
+@click.option("--effects", type=click.IntRange(0, 256), default=None, help="Threads that run effects.")
+@click.option("--reminders", type=click.IntRange(0, 64), default=None, help="Threads that ring reminders.")
+@click.option("--broadcasts", type=click.IntRange(0, 64), default=None, help="Threads that deliver broadcasts.")
 @click.option(
     "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Operating-system processes."
 )
 @json_option
 @with_appcontext
 @command_errors
-def work_command(workers: int | None, processes: int, as_json: bool) -> None:
-    """Run workers and maintenance until TERM or Ctrl-C; a second one ends at once."""
+def work_command(
+    workers: int | None,
+    effects: int | None,
+    reminders: int | None,
+    broadcasts: int | None,
+    processes: int,
+    as_json: bool,
+) -> None:
+    """Run the background roles until TERM or Ctrl-C; a second one ends at once."""
     show_log()
     runtime = current_runtime()
-    count = workers if workers is not None else runtime.settings.worker_count
+    given = {"workers": workers, "effects": effects, "reminders": reminders, "broadcasts": broadcasts}
+    chosen = {name: count for name, count in given.items() if count is not None}
+    counts = replace(RoleCounts.of(runtime.settings), **chosen)
     runtime.check_schema()
     if processes > 1:
-        group = ProcessGroup(_command_line(count, as_json=as_json), processes, runtime.core)
+        group = ProcessGroup(_command_line(counts, as_json=as_json), processes, runtime.core)
         stop_on_signals(group.stop)
         group.run()
         return
-    supervisor = runtime.supervisor(workers=count)
+    supervisor = runtime.supervisor(counts)
     stop_on_signals(supervisor.stop)
-    capability = runtime.wake_ups.capability
-    text = f"Working: {count} workers, 1 maintenance; wake-ups by {capability.adapter} ({capability.reason})."
-    _tell(as_json, "working", text, pid=os.getpid(), workers=count, maintenance=1, wake_up=capability.adapter)
+    capability, roles = runtime.wake_ups.capability, asdict(counts)
+    listed = ", ".join(f"{count} {role}" for role, count in roles.items())
+    text = f"Working: {listed}; wake-ups by {capability.adapter} ({capability.reason})."
+    _tell(as_json, "working", text, pid=os.getpid(), **roles, wake_up=capability.adapter)
     supervisor.run()
     runtime.close()
     _tell(as_json, "stopped", "Stopped.", pid=os.getpid())
@@ -64,7 +79,7 @@ def dev_command(host: str, port: int, workers: int, as_json: bool) -> None:
     runtime.check_schema()
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     server = make_server(host, port, app, threaded=True)
-    supervisor = runtime.supervisor(workers=workers)
+    supervisor = runtime.supervisor(RoleCounts(workers=workers))
     serving = threading.Thread(target=server.serve_forever, name="solid-web", daemon=True)
 
     stop_on_signals(supervisor.stop)
@@ -124,9 +139,10 @@ def show_log() -> None:
         log.setLevel(logging.INFO)
 
 
-def _command_line(workers: int, *, as_json: bool) -> list[str]:
+def _command_line(counts: RoleCounts, *, as_json: bool) -> list[str]:
     """This command again, for one process; --app and everything before `solid` as it was given."""
     given = sys.argv[1:]
     before = given[: given.index("solid")] if "solid" in given else []
-    command = [sys.executable, "-m", "flask", *before, "solid", "work", "--workers", str(workers), "--processes", "1"]
+    roles = [f"--{name}={getattr(counts, name)}" for name in ("workers", "effects", "reminders", "broadcasts")]
+    command = [sys.executable, "-m", "flask", *before, "solid", "work", *roles, "--processes", "1"]
     return [*command, "--json"] if as_json else command

@@ -8,11 +8,12 @@ SolidObjectsError
 │   ├── CallTimeout, CallEnqueueTimeout, CallInsideTransaction, CallUnresolved
 │   └── MessageFailed, MessagePruned
 ├── the author of an actor acts
-│   ├── InvalidActor, StateMigrationError, ActorCallCycle, StagingUnavailable
-│   └── NonRetryableError ── ApplicationWriteForbidden, QueryMutatedState, InvalidRejectionCode
+│   ├── InvalidActor, InvalidEffect, StateMigrationError, ActorCallCycle, StagingUnavailable
+│   └── NonRetryableError ── ApplicationWriteForbidden, QueryMutatedState, InvalidRejectionCode,
+│                            CommitActionUnavailable, UnknownEffect
 ├── the operator acts
 │   ├── InvalidSettings, UnsupportedDatabase, SchemaMissing, InvalidSchema
-│   └── NotInitialized, UnknownDeadLetter, UnknownInstance
+│   └── NotInitialized, UnknownDeadLetter, UnknownInstance, UnknownReminder, UnknownOutboxRow, UnknownRedrive
 └── inside the runtime
     ├── LostActivation ── ActorDestroyed (this one does reach callers)
     └── DatabaseDeadlineExceeded, CommitUnknown
@@ -22,13 +23,17 @@ from __future__ import annotations
 
 from flask_solid_objects.errors.author import ActorCallCycle as ActorCallCycle
 from flask_solid_objects.errors.author import ApplicationWriteForbidden as ApplicationWriteForbidden
+from flask_solid_objects.errors.author import CommitActionUnavailable as CommitActionUnavailable
 from flask_solid_objects.errors.author import InvalidActor as InvalidActor
 from flask_solid_objects.errors.author import InvalidActorId as InvalidActorId
+from flask_solid_objects.errors.author import InvalidEffect as InvalidEffect
 from flask_solid_objects.errors.author import InvalidRejectionCode as InvalidRejectionCode
 from flask_solid_objects.errors.author import NonRetryableError as NonRetryableError
 from flask_solid_objects.errors.author import QueryMutatedState as QueryMutatedState
 from flask_solid_objects.errors.author import StagingUnavailable as StagingUnavailable
 from flask_solid_objects.errors.author import StateMigrationError as StateMigrationError
+from flask_solid_objects.errors.author import UnknownEffect as UnknownEffect
+from flask_solid_objects.errors.author import UnknownReminder as UnknownReminder
 from flask_solid_objects.errors.caller import CallEnqueueTimeout as CallEnqueueTimeout
 from flask_solid_objects.errors.caller import CallInsideTransaction as CallInsideTransaction
 from flask_solid_objects.errors.caller import CallTimeout as CallTimeout
@@ -54,5 +59,7 @@ from flask_solid_objects.errors.operator import NotInitialized as NotInitialized
 from flask_solid_objects.errors.operator import SchemaMissing as SchemaMissing
 from flask_solid_objects.errors.operator import UnknownDeadLetter as UnknownDeadLetter
 from flask_solid_objects.errors.operator import UnknownInstance as UnknownInstance
+from flask_solid_objects.errors.operator import UnknownOutboxRow as UnknownOutboxRow
+from flask_solid_objects.errors.operator import UnknownRedrive as UnknownRedrive
 from flask_solid_objects.errors.operator import UnsupportedDatabase as UnsupportedDatabase
 from flask_solid_objects.errors.root import SolidObjectsError as SolidObjectsError

@@ -29,13 +29,17 @@ class ActorCallCycle(SolidObjectsError):
         self.target = target
 
 
+class InvalidEffect(SolidObjectsError):
+    """A function cannot be an effect or a commit action; the text says where and how to mend it."""
+
+
 class StagingUnavailable(SolidObjectsError):
-    """Actor code used a verb that stages work with the turn, which this version does not offer yet."""
+    """A verb that stages work with a turn was used where no turn could commit it."""
 
     def __init__(self, verb: str, target: str) -> None:
         super().__init__(
-            f".{verb}() of {target} inside actor code is not available in this version; nothing was staged. "
-            "Return the data, and let the caller act on it."
+            f".{verb}() of {target} needs a turn to commit with: use it inside an operation or on_activate of an "
+            "actor. Nothing was staged."
         )
         self.verb = verb
         self.target = target
@@ -76,3 +80,23 @@ class InvalidRejectionCode(NonRetryableError):
     def __init__(self, code: object) -> None:
         super().__init__(f"The rejection code {code!r} is not an identifier such as 'sold_out'.")
         self.code = code
+
+
+class CommitActionUnavailable(NonRetryableError):
+    """A commit action cannot write together with the turn, because its tables are in another database."""
+
+
+class UnknownEffect(NonRetryableError):
+    """An effect is stored under a name that no function of this process has."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"No effect {name!r} is registered here: import the module that has its @solid.effect.")
+        self.name = name
+
+
+class UnknownReminder(SolidObjectsError):
+    """There is no such reminder."""
+
+    def __init__(self, subject: object) -> None:
+        super().__init__(f"There is no reminder {subject}. See `flask solid reminders list`.")
+        self.subject = subject

@@ -61,3 +61,20 @@ class UnknownInstance(SolidObjectsError):
         super().__init__(f"There is no actor {actor_type} {actor_id!r}. See `flask solid actors list`.")
         self.actor_type = actor_type
         self.actor_id = actor_id
+
+
+class UnknownOutboxRow(SolidObjectsError):
+    """There is no effect or broadcast with this id."""
+
+    def __init__(self, kind: str, public_id: str) -> None:
+        super().__init__(f"There is no {kind} {public_id}. See `flask solid dead-letters list --kind {kind}`.")
+        self.kind = kind
+        self.public_id = public_id
+
+
+class UnknownRedrive(SolidObjectsError):
+    """There is no redrive with this id."""
+
+    def __init__(self, redrive_id: str) -> None:
+        super().__init__(f"There is no redrive {redrive_id}. See `flask solid redrive list`.")
+        self.redrive_id = redrive_id

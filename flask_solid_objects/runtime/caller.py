@@ -24,7 +24,8 @@ from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.ending import Ending
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper, Registration
-from flask_solid_objects.runtime.turn import Completed, NotActivated, TurnEnd, TurnRunner
+from flask_solid_objects.runtime.turn import TurnRunner
+from flask_solid_objects.runtime.turn_ends import Completed, NotActivated, TurnEnd
 from flask_solid_objects.runtime.turnstile import Turnstile
 from flask_solid_objects.runtime.wakeups import AdaptiveInterval, WakeUps
 from flask_solid_objects.store.completion import Claimant

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
-from flask_solid_objects.runtime.turn import error_document
+from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.store.instances import Instance
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Claim

@@ -29,6 +29,10 @@ def run_in_new_context(function: Callable[[], _T], /) -> _T:
     return contextvars.Context().run(function)
 
 
+def _no_binds() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
     """The parts that everything in the runtime is built from; it holds no thread and no connection."""
@@ -41,6 +45,8 @@ class Core:
     run_actor_code: RunActorCode = run_in_new_context
     # Whether the caller's own session has uncommitted writes or row locks on this database.
     has_uncommitted_work: Callable[[], bool] = bool
+    # The application's binds that are this database; None when it has none.
+    commit_binds: Callable[[], frozenset[str | None] | None] = _no_binds
     seams: Seams = field(default_factory=Seams)
 
     def refuse_memory(self) -> None:

@@ -32,6 +32,8 @@ class Deregistration:
         store, database = self._core.store, self._core.database
         database.transact("deregister", lambda tx: store.processes.stop(tx, process_id))
         held = database.read(lambda tx: store.leases.instances_of(tx, process_id))
+        database.transact("free", lambda tx: store.effects.release(tx, process_id, counted=crashed))
+        database.transact("free", lambda tx: store.broadcasts.release(tx, process_id))
         return sum(self._free(instance_id, process_id, crashed=crashed) for instance_id in held)
 
     def _free(self, instance_id: int, process_id: str, *, crashed: bool) -> bool:

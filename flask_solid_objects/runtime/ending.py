@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from flask_solid_objects.errors import ActorDestroyed, CommitUnknown, LostActivation, SolidObjectsError
+from flask_solid_objects.errors import ActorDestroyed, CommitUnknown, LostActivation, Rejected, SolidObjectsError
+from flask_solid_objects.runtime.actions import ActionFailed, actions_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
-from flask_solid_objects.runtime.turn import Completed, Failed, NotActivated, TurnEnd, failure_of
+from flask_solid_objects.runtime.turn_ends import Completed, Failed, NotActivated, TurnEnd, failure_of, rejection_of
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.completion import Failure
 from flask_solid_objects.store.transaction import Transaction
@@ -51,12 +52,24 @@ class Ending:
             return Continued(None)
         try:
             return self._complete(claim, end, go_on=go_on, continues=continues)
+        except ActionFailed as failed:
+            return self._end_with(claim, failed.error)
         except SolidObjectsError:
             raise
         except Exception as error:
             # The database refuses what the turn wants to store: that is a failure of the turn, not of the worker.
             self._fail(claim, failure_of(claim, error, self._core.settings).failure)
             return Continued(None, is_certain=False)
+
+    def _end_with(self, claim: Claim, error: BaseException) -> Continued:
+        """End a turn as what its commit action raised; nothing of the turn itself was written."""
+        settings = self._core.settings
+        end = (
+            rejection_of(claim, error, settings) if isinstance(error, Rejected) else failure_of(claim, error, settings)
+        )
+        self.end(claim, end, go_on=False, continues=False)
+        # The caller has to read the stored outcome: what it ran ended otherwise.
+        return Continued(None, is_certain=False)
 
     def hand_back(self, claim: Claim) -> None:
         """Put the message back uncounted and free the actor; a lease that is gone needs no handing back."""
@@ -76,12 +89,15 @@ class Ending:
 
     def _complete(self, claim: Claim, end: Completed, *, go_on: bool, continues: bool) -> Continued:
         completion, turns, seconds = end.completion, self._core.store.turns, self._core.settings.lease_duration
+        staged = completion.staged
+        within = None if staged is None else actions_of(self._core, claim, staged.actions)
 
         def finish(tx: Transaction, lease: Lease) -> None:
-            turns.finish(tx, _under(claim, lease), completion)
+            turns.finish(tx, _under(claim, lease), completion, within)
 
         def advance(tx: Transaction, lease: Lease) -> Claim | None:
-            return turns.finish_and_continue(tx, _under(claim, lease), completion, seconds=seconds, go_on=go_on)
+            held = _under(claim, lease)
+            return turns.finish_and_continue(tx, held, completion, seconds=seconds, go_on=go_on, within=within)
 
         act: Callable[[Transaction, Lease], Claim | None] = advance if continues else finish
         try:
@@ -90,9 +106,9 @@ class Ending:
             )
         except CommitUnknown:
             self._resolve(claim, finish)
-            self._ended(claim)
+            self._ended(claim, work=staged is not None)
             return Continued(None, is_certain=False)
-        self._ended(claim)
+        self._ended(claim, work=staged is not None)
         return Continued(following)
 
     def _fail(self, claim: Claim, failure: Failure) -> None:
@@ -161,8 +177,9 @@ class Ending:
                 if self._core.seams.clock.monotonic() >= deadline:
                     raise
 
-    def _ended(self, claim: Claim) -> None:
-        self._wake_ups.signal(instance_id=claim.lease.instance_id, work=False)
+    def _ended(self, claim: Claim, *, work: bool = False) -> None:
+        """Tell those who wait for this actor, and the roles when the turn left them something to do."""
+        self._wake_ups.signal(instance_id=claim.lease.instance_id, work=work)
 
     def _deadline(self) -> float:
         """A finished turn's commit goes on under its lease, whoever has stopped waiting for it (protocol 4.9)."""

@@ -22,6 +22,7 @@ _LEVELS = {
     "process.pruned": logging.WARNING,
     "process.registered_again": logging.WARNING,
     "recovery.reclaimed": logging.WARNING,
+    "retention.failed": logging.WARNING,
     "role.failed": logging.ERROR,
     "role.paused": logging.WARNING,
     "send.no_worker": logging.WARNING,

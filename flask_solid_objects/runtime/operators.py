@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import UnknownDeadLetter, UnknownInstance
+from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.deregistration import Deregistration
 from flask_solid_objects.runtime.messages import Messages
+from flask_solid_objects.runtime.retention import Retention
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.administration import InstanceReport
 from flask_solid_objects.store.dead_letters import DeadLetter
@@ -164,6 +166,53 @@ class Operators:
         cleaned = self._deregistration.clean_up_dead()
         self._wake_ups.signal(instance_id=None, work=True)
         return cleaned
+
+    # -- retention ----------------------------------------------------------------------------
+
+    def prune(
+        self,
+        kinds: Sequence[str],
+        *,
+        execute: bool,
+        older_than: float | None = None,
+        progress: Callable[[str, int], None] = lambda kind, count: None,
+        context: object = None,
+    ) -> dict[str, int]:
+        """Delete what is old and not needed, or only count it; how many rows of each kind.
+
+        :param older_than: seconds, instead of what the settings say.
+        :param progress: gets the kind and the number of rows after each batch.
+        """
+        for kind in kinds:
+            self._require("prune" if execute else "preview", kind, None, context)
+        retention, counts = Retention(self._core), dict.fromkeys(kinds, 0)
+
+        def counted(kind: str, count: int) -> None:
+            counts[kind] += count
+            progress(kind, count)
+
+        if not execute:
+            return retention.run(kinds, execute=False, older_than=older_than, progress=progress)
+        try:
+            return retention.run(kinds, execute=True, older_than=older_than, progress=counted)
+        finally:
+            # Also of one that was broken off: what it had deleted by then is deleted.
+            self._audit_pruning(counts, older_than, context)
+
+    def _audit_pruning(self, counts: dict[str, int], older_than: float | None, context: object) -> None:
+        filters = encode({"deleted": counts, "older_than": older_than}, path="filters")
+        subject, administration = ", ".join(counts)[:191], self._core.store.administration
+        self._core.database.transact(
+            "administration",
+            lambda tx: administration.audit(
+                tx,
+                action="retention.prune",
+                kind="retention",
+                subject=subject,
+                operator=_operator(context),
+                filters=filters,
+            ),
+        )
 
     # -- parts --------------------------------------------------------------------------------
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
+from flask_solid_objects.actors.bound import unsent_message
 from flask_solid_objects.actors.definition import ActorDefinition, OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
+from flask_solid_objects.actors.options import CALL, REFERENCE, SEND, checked_options, require
 from flask_solid_objects.actors.registry import Registry
-from flask_solid_objects.errors import ActorCallCycle, InvalidActorId, StagingUnavailable
-from flask_solid_objects.runtime.options import CALL, REFERENCE, SEND, checked_options, require
-from flask_solid_objects.values import ActorKey, Options, current_turn
+from flask_solid_objects.actors.staging import stage_send
+from flask_solid_objects.errors import ActorCallCycle, InvalidActorId
+from flask_solid_objects.intents import current_turn
+from flask_solid_objects.values import ActorKey, Options
 
 ID_LENGTH = 191
 
@@ -171,7 +174,8 @@ class Verb:
         if self._operation.kind != "operation":
             raise AttributeError(f"{self._title} is a query: call it. Only operations can be sent.")
         if current_turn.get() is not None:
-            raise StagingUnavailable("send", self._title)
+            request_id = stage_send(self._target, self._operation, args, kwargs, self._options)
+            return unsent_message(self._target.key, request_id)
         require(SEND, self._options, f"{self._title}.send()")
         runtime = self._registry.current_runtime()
         arguments = self._operation.encode_arguments(args, kwargs, runtime.settings.max_payload_bytes)
@@ -179,13 +183,18 @@ class Verb:
         return message
 
     def schedule(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise StagingUnavailable("schedule", self._title)
+        """Reminders belong to the actor itself."""
+        raise AttributeError(
+            f"{self._title}.schedule() works on self inside the actor; from outside send it a message that schedules."
+        )
 
     def emit(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise StagingUnavailable("emit", self._title)
+        """Operations are not effects; said here, since the mistake is easy."""
+        raise AttributeError(f"{self._title} is an operation: call it or .send() it. Effects are emitted.")
 
     def stage(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise StagingUnavailable("stage", self._title)
+        """Operations are not commit actions."""
+        raise AttributeError(f"{self._title} is an operation: call it or .send() it. Commit actions are staged.")
 
     def using(
         self,

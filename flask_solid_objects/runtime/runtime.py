@@ -16,17 +16,24 @@ from typing import Any
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import InvalidSchema, SchemaMissing
+from flask_solid_objects.runtime.broadcaster import Broadcaster
+from flask_solid_objects.runtime.broadcasting import select_transport
 from flask_solid_objects.runtime.caller import Caller
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.delivering import Delivering
 from flask_solid_objects.runtime.deregistration import Deregistration
+from flask_solid_objects.runtime.effect_worker import EffectWorker
 from flask_solid_objects.runtime.ending import Ending
 from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.hub import Hub
 from flask_solid_objects.runtime.maintenance import Maintenance
 from flask_solid_objects.runtime.messages import Messages
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.process import Keeper, Registration
+from flask_solid_objects.runtime.recovering import Recovering
 from flask_solid_objects.runtime.role import Role
+from flask_solid_objects.runtime.scheduler import ReminderScheduler
 from flask_solid_objects.runtime.sending import Sending
 from flask_solid_objects.runtime.supervisor import Supervisor
 from flask_solid_objects.runtime.verbs import Verbs
@@ -37,6 +44,26 @@ from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.inspection import inspect_schema
 from flask_solid_objects.store.sessions import SessionOutbox
 from flask_solid_objects.values import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleCounts:
+    """How many threads of each role run in one process."""
+
+    workers: int = 1
+    effects: int = 1
+    reminders: int = 1
+    broadcasts: int = 1
+    maintenance: int = 1
+
+    @classmethod
+    def of(cls, settings: Settings) -> RoleCounts:
+        return cls(
+            workers=settings.worker_count,
+            effects=settings.effect_worker_count,
+            reminders=settings.reminder_scheduler_count,
+            broadcasts=settings.broadcast_worker_count,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +78,9 @@ class _Process:
     ending: Ending
     deregistration: Deregistration
     verbs: Verbs
+    hub: Hub
+    delivering: Delivering
+    recovering: Recovering
 
 
 class Runtime:
@@ -82,6 +112,11 @@ class Runtime:
     def wake_ups(self) -> WakeUps:
         return self._here().wake_ups
 
+    @property
+    def hub(self) -> Hub:
+        """The broadcasts that this process learns of."""
+        return self._here().hub
+
     # -- verbs of references ------------------------------------------------------------------
 
     def call(self, target: Target, operation: OperationDefinition, arguments: str, options: Options) -> Any:
@@ -110,13 +145,32 @@ class Runtime:
         here = self._here()
         return Maintenance(self.core, here.wake_ups, here.keeper, here.claiming, here.deregistration)
 
-    def supervisor(self, *, workers: int, maintenance: int = 1) -> Supervisor:
-        """Roles for ``flask solid work``.
+    def effect_worker(self) -> EffectWorker:
+        here = self._here()
+        return EffectWorker(self.core, here.wake_ups, here.keeper, here.delivering, here.recovering)
+
+    def scheduler(self) -> ReminderScheduler:
+        here = self._here()
+        return ReminderScheduler(self.core, here.wake_ups, here.keeper, here.delivering)
+
+    def broadcaster(self) -> Broadcaster:
+        here = self._here()
+        return Broadcaster(self.core, here.wake_ups, here.keeper, select_transport(self.core, here.hub))
+
+    def supervisor(self, counts: RoleCounts | None = None) -> Supervisor:
+        """Roles for ``flask solid work``; as many as the settings say, unless told otherwise.
 
         :raises InvalidSettings: for an in-memory database, which no other process shares.
         """
         self.core.refuse_memory()
-        factories: list[Callable[[], Role]] = [*[self.worker] * workers, *[self.maintenance] * maintenance]
+        wanted = counts or RoleCounts.of(self.settings)
+        factories: list[Callable[[], Role]] = [
+            *[self.worker] * wanted.workers,
+            *[self.effect_worker] * wanted.effects,
+            *[self.scheduler] * wanted.reminders,
+            *[self.broadcaster] * wanted.broadcasts,
+            *[self.maintenance] * wanted.maintenance,
+        ]
         here = self._here()
         here.wake_ups.start()
         return Supervisor(self.core, factories, here.deregistration)
@@ -174,7 +228,7 @@ class Runtime:
         claiming, ending = Claiming(core), Ending(core, wake_ups)
         keeper.register_lazily(registration)
         caller = Caller(core, wake_ups, keeper, registration, claiming, ending)
-        sending = Sending(core, wake_ups, self.outbox)
+        sending, recovering = Sending(core, wake_ups, self.outbox), Recovering(core, wake_ups)
         atexit.register(_close, weakref.ref(self))
         return _Process(
             pid=os.getpid(),
@@ -185,6 +239,9 @@ class Runtime:
             ending=ending,
             deregistration=Deregistration(core),
             verbs=Verbs(core, caller, sending, wake_ups),
+            hub=Hub(),
+            delivering=Delivering(core, wake_ups, recovering),
+            recovering=recovering,
         )
 
 

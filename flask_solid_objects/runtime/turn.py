@@ -7,65 +7,32 @@ dropped at any failure.
 
 from __future__ import annotations
 
-import traceback
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
-from flask_solid_objects.actors.actor import Actor
-from flask_solid_objects.actors.definition import ActorDefinition
 from flask_solid_objects.errors import (
-    InvalidArguments,
-    InvalidRejectionCode,
-    NonRetryableError,
     QueryMutatedState,
     Rejected,
 )
-from flask_solid_objects.payloads import encode
+from flask_solid_objects.intents import CurrentTurn, Stage, current_turn
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.observing import changes_between, observe, revisions_after
 from flask_solid_objects.runtime.remembered import remember
-from flask_solid_objects.settings import Settings
-from flask_solid_objects.store.completion import Completion, Failure
-from flask_solid_objects.values import Claim, CurrentTurn, InstanceState, MessageContext, current_turn
+from flask_solid_objects.runtime.turn_ends import (
+    Activation,
+    Completed,
+    NotActivated,
+    TurnEnd,
+    error_document,
+    failure_of,
+    rejection_of,
+)
+from flask_solid_objects.store.completion import Completion, ObservableChange, Staged
+from flask_solid_objects.values import Claim, InstanceState, MessageContext, Reminder, RungReminder
 
-_ERROR_BYTES = 8192
-_BACKTRACE_LINES = 50
-
-
-@dataclass(slots=True)
-class Activation:
-    """An actor in memory with the encoding of its committed state."""
-
-    definition: ActorDefinition
-    actor: Actor
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The turn ended well or said no; a rejection leaves no activation in memory."""
-
-    completion: Completion
-    activation: Activation | None
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The operation raised; the message is retried or dies."""
-
-    failure: Failure
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
-class NotActivated:
-    """A migration or hook raised before the operation could begin: the message is not to blame."""
-
-    error: BaseException
-    document: str
-
-
-TurnEnd = Completed | Failed | NotActivated
+OUT_OF_DATE = '{"class":"Skipped","message":"The reminder was cancelled or armed anew before this ran.","backtrace":[]}'
+ReadReminders: TypeAlias = Callable[[], Mapping[str, Reminder]]
 
 
 class TurnRunner:
@@ -85,6 +52,8 @@ class TurnRunner:
         """
         checkpoints = self._core.seams.checkpoints
         checkpoints.reach("turn.claimed", claim=claim)
+        if claim.message.reminder is not None and not self._still_armed(claim, claim.message.reminder):
+            return Completed(Completion(state=None, skipped=OUT_OF_DATE), activation)
         end = self._core.run_actor_code(lambda: self._run(claim, activation))
         checkpoints.reach("turn.handled", claim=claim)
         return end
@@ -103,22 +72,49 @@ class TurnRunner:
 
         self._core.run_actor_code(run)
 
+    def _still_armed(self, claim: Claim, rung: RungReminder) -> bool:
+        """Whether the reminder that rang was neither cancelled nor armed anew before its message ran (protocol 8.2)."""
+        reminders = self._core.store.reminders
+        return self._core.database.read(lambda tx: reminders.is_current(tx, rung.id, rung.generation))
+
     def _run(self, claim: Claim, activation: Activation | None) -> TurnEnd:
+        read_reminders = self._reminders_of(claim)
         if activation is None:
             try:
-                activation = self._activate(claim)
+                activation = self._activate(claim, read_reminders)
             except BaseException as error:
                 self._let_through(error)
                 announce("activation.failed", actor=claim.key, error=type(error).__name__)
                 return NotActivated(error, error_document(error))
-        current_turn.set(CurrentTurn(key=claim.key, operation=claim.message.operation))
         try:
-            return self._operate(claim, activation)
+            return self._operate(claim, activation, read_reminders)
         except Rejected as rejection:
-            return self._rejected(claim, rejection)
+            return rejection_of(claim, rejection, self._core.settings)
         except BaseException as error:
             self._let_through(error)
             return failure_of(claim, error, self._core.settings)
+
+    def _reminders_of(self, claim: Claim) -> ReadReminders:
+        """The actor's committed reminders, read once per turn and only when it asks."""
+        found: dict[str, Reminder] | None = None
+
+        def read() -> Mapping[str, Reminder]:
+            nonlocal found
+            if found is None:
+                reminders, instance_id = self._core.store.reminders, claim.lease.instance_id
+                found = self._core.database.read(lambda tx: reminders.of_actor(tx, instance_id))
+            return found
+
+        return read
+
+    def _stage(self, claim: Claim, read_reminders: ReadReminders) -> Stage:
+        settings = self._core.settings
+        return Stage(
+            now=claim.now,
+            payload_limit=settings.max_payload_bytes,
+            max_attempts=settings.max_attempts,
+            read_reminders=read_reminders,
+        )
 
     def _let_through(self, error: BaseException) -> None:
         """Raise what is not about the message but about the thread that runs it."""
@@ -126,102 +122,85 @@ class TurnRunner:
         if not ours or isinstance(error, KeyboardInterrupt):
             raise error
 
-    def _activate(self, claim: Claim) -> Activation:
+    def _activate(self, claim: Claim, read_reminders: ReadReminders) -> Activation:
         definition = self._core.registry.get(claim.key.actor_type)
         current_turn.set(CurrentTurn(key=claim.key, operation="state_migration"))
         actor = definition.hydrate(claim.key, claim.state.text, claim.state.version)
+        # State is compared by our own encoding, never by the column's; only payloads need to know.
+        text = definition.encode_state(actor, self._core.settings.max_state_bytes) if definition.has_payloads else ""
+        activation = Activation(definition, actor, text)
+        activation.observed = self._observe(claim, activation, read_reminders)
         if definition.has_activate_hook:
-            current_turn.set(CurrentTurn(key=claim.key, operation="on_activate"))
+            activation.pending = stage = self._stage(claim, read_reminders)
+            current_turn.set(
+                CurrentTurn(key=claim.key, operation="on_activate", stage=stage, read_reminders=read_reminders)
+            )
             definition.run_activate(actor)
-        return Activation(definition, actor, "")
+        return activation
 
-    def _operate(self, claim: Claim, activation: Activation) -> Completed:
+    def _observe(self, claim: Claim, activation: Activation, read_reminders: ReadReminders) -> dict[str, str]:
+        settings = self._core.settings
+        return observe(
+            activation.definition,
+            activation.actor,
+            claim.key,
+            limit=settings.max_result_bytes,
+            state_limit=settings.max_state_bytes,
+            read_reminders=read_reminders,
+        )
+
+    def _operate(self, claim: Claim, activation: Activation, read_reminders: ReadReminders) -> Completed:
         definition, actor, settings = activation.definition, activation.actor, self._core.settings
         operation = definition.lookup(claim.message.operation)
+        reads = operation.kind != "operation"
+        stage = None if reads else activation.pending or self._stage(claim, read_reminders)
+        current_turn.set(
+            CurrentTurn(
+                key=claim.key, operation=operation.name, stage=stage, reads=reads, read_reminders=read_reminders
+            )
+        )
         arguments = operation.decode_arguments(claim.message.arguments)
         definition.set_context(actor, _context(claim))
-        reads = operation.kind != "operation"
         before = definition.encode_state(actor, settings.max_state_bytes) if reads else ""
         value = operation.invoke(actor, arguments)
         result = operation.encode_result(value, settings.max_result_bytes)
         text = definition.encode_state(actor, settings.max_state_bytes)
-        definition.set_context(actor, None)
         keys = remember(claim, settings)
-        if reads:
+        if stage is None:
+            definition.set_context(actor, None)
             if text != before:
                 raise QueryMutatedState(claim.key.actor_type, operation.name)
             return Completed(Completion(state=None, result=result, remembered_keys=keys), activation)
+        observed = self._observe(claim, activation, read_reminders)
+        definition.set_context(actor, None)
         if len(text) > settings.warn_state_bytes:
             announce("state.large", actor=claim.key, characters=len(text), threshold=settings.warn_state_bytes)
-        activation.text = text
+        changes = changes_between(
+            definition, activation.observed or {}, observed, state_changed=text != activation.text
+        )
+        activation.text, activation.observed, activation.pending = text, observed, None
         revision = max(claim.state.revision + 1, claim.message.sequence)
-        state = InstanceState(text=text, version=definition.state_version, revision=revision)
-        return Completed(Completion(state=state, result=result, remembered_keys=keys), activation)
-
-    def _rejected(self, claim: Claim, rejection: Rejected) -> TurnEnd:
-        if not isinstance(rejection.code, str) or not rejection.code.isidentifier():
-            return failure_of(claim, InvalidRejectionCode(rejection.code), self._core.settings)
-        document = {
-            "code": rejection.code,
-            "message": _cut(rejection.message),
-            "details": rejection.details,
-        }
-        try:
-            text = encode(
-                document,
-                path="rejection",
-                limit=self._core.settings.max_result_bytes,
-                setting="SOLID_OBJECTS_MAX_RESULT_BYTES",
-            )
-        except Exception as error:
-            return failure_of(claim, error, self._core.settings)
-        keys = remember(claim, self._core.settings)
-        return Completed(Completion(state=None, rejection=text, remembered_keys=keys), None)
+        state = InstanceState(
+            text=text,
+            version=definition.state_version,
+            revision=revision,
+            observable_revisions=revisions_after(claim.state.observable_revisions, changes, revision),
+        )
+        staged = staged_of(stage, changes, settings.max_attempts)
+        return Completed(Completion(state=state, result=result, remembered_keys=keys, staged=staged), activation)
 
 
-def failure_of(claim: Claim, error: BaseException, settings: Settings) -> Failed:
-    """What becomes of a message whose turn raised: a retry with back-off, or a dead letter."""
-    message = claim.message
-    final = isinstance(error, NonRetryableError | InvalidArguments) or message.attempt >= message.max_attempts
-    delay = None if final else settings.pause_after(message.attempt)
-    announce(
-        "message.failed",
-        actor=claim.key,
-        message_id=message.id,
-        attempt=message.attempt,
-        error=type(error).__name__,
-        outcome="dead" if final else "retrying",
+def staged_of(stage: Stage, changes: Sequence[ObservableChange], attempts: int) -> Staged | None:
+    """What the store writes of a stage; None for nothing."""
+    if stage.is_empty and not changes:
+        return None
+    return Staged(
+        outbox=tuple(stage.outbox),
+        reminders=tuple(stage.reminders),
+        actions=tuple(stage.actions),
+        changes=tuple(changes),
+        broadcast_attempts=attempts,
     )
-    keys = remember(claim, settings) if final else None
-    return Failed(Failure(error=error_document(error), retry_seconds=delay, remembered_keys=keys), error)
-
-
-def error_document(error: BaseException) -> str:
-    """The stored form of an error: its class, its text cut to 8 KiB, and the last 50 lines of its backtrace."""
-    lines = "".join(traceback.format_exception(error)).splitlines()
-    document: dict[str, Any] = {
-        "class": type(error).__qualname__,
-        "message": _cut(_text(error)),
-        "backtrace": [_storable(line) for line in lines[-_BACKTRACE_LINES:]],
-    }
-    return encode(document, path="error")
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:
-        # An error whose text cannot be made must not keep the turn from being recorded.
-        return f"<the text of this error raised {type(broken).__name__}>"
-
-
-def _cut(text: object) -> str:
-    return _storable(str(text)).encode()[:_ERROR_BYTES].decode(errors="ignore")
-
-
-def _storable(text: str) -> str:
-    """What no database stores in JSON text, a NUL or a lone surrogate, is shown as its escape."""
-    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
 
 
 def _context(claim: Claim) -> MessageContext:
@@ -234,4 +213,6 @@ def _context(claim: Claim) -> MessageContext:
         enqueued_at=message.enqueued_at,
         idempotency_key=message.idempotency_key,
         now=claim.now,
+        due_at=None if message.reminder is None else message.reminder.due_at,
+        missed=0 if message.reminder is None else message.reminder.missed,
     )

@@ -7,27 +7,26 @@ from typing import Any
 
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
+from flask_solid_objects.actors.options import checked_wait
 from flask_solid_objects.errors import ActorCallCycle, CallInsideTransaction, CallTimeout
+from flask_solid_objects.intents import CurrentTurn, current_turn
 from flask_solid_objects.payloads import decode
 from flask_solid_objects.runtime.caller import ActivationRefused, Answer, Caller, DeadlinePassed
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.diagnosis import diagnose
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.messages import Messages, rejected
-from flask_solid_objects.runtime.options import checked_wait
 from flask_solid_objects.runtime.policies import PolicyName
 from flask_solid_objects.runtime.sending import Sending
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.values import (
     TERMINAL,
     Access,
-    CurrentTurn,
     Enqueued,
     MessageStatus,
     NewMessage,
     Options,
     Outcome,
-    current_turn,
 )
 
 DEFAULT_TIMEOUT = 5.0

@@ -11,7 +11,8 @@ from flask_solid_objects.runtime.ending import Continued, Ending
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
-from flask_solid_objects.runtime.turn import Activation, Completed, TurnEnd, TurnRunner
+from flask_solid_objects.runtime.turn import TurnRunner
+from flask_solid_objects.runtime.turn_ends import Activation, Completed, TurnEnd
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.values import Claim
 

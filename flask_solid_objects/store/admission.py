@@ -41,7 +41,8 @@ class Admission:
         :param repeated: an earlier try ended in an unknown commit: look the request id up first (protocol 5.3).
         :raises MailboxFull, IdempotencyConflict, ActorDestroyed: nothing was written.
         """
-        if self._single is not None and not repeated and new.idempotency_key is None and not self._may_delay(new):
+        plain = new.idempotency_key is None and new.reminder is None and not self._may_delay(new)
+        if self._single is not None and not repeated and plain:
             admitted = self._single.admit(tx, new, claimant, mailbox_limit=self._limit)
             if admitted is not None:
                 return admitted
@@ -158,6 +159,7 @@ class Admission:
             request_id=new.request_id,
             idempotency_key=new.idempotency_key,
             enqueued_at=now,
+            reminder=new.reminder,
         )
         claim = self._claim(tx, new.key, lease, message, instance)
         return Enqueued(

@@ -78,7 +78,13 @@ class CteAdmission:
                 idempotency_key=None,
                 enqueued_at=tx.now(),
             )
-            stored = InstanceState(text=state[0], version=state[1], revision=state[2], remembered_keys=state[3])
+            stored = InstanceState(
+                text=state[0],
+                version=state[1],
+                revision=state[2],
+                remembered_keys=state[3],
+                observable_revisions=state[4],
+            )
             claim = Claim(
                 key=new.key, lease=lease, message=message, state=stored, now=tx.now(), parked_count=parked_count
             )
@@ -140,6 +146,7 @@ class CteAdmission:
             i.c.state_version,
             i.c.state_revision,
             i.c.completed_idempotency_keys,
+            i.c.observable_revisions,
         ).cte("changed")
         inserted = (
             insert(m)

@@ -28,22 +28,13 @@ class CteCommit:
 
     def __init__(self, tables: Tables, dialect: Dialect) -> None:
         self._tables, self._dialect = tables, dialect
-        self._finishes = {
-            (state, keys): dialect.compile(self._finish_statement(state=state, keys=keys))
-            for state in (True, False)
-            for keys in (True, False)
-        }
+        self._finishes: dict[tuple[str, ...], Statement] = {}
 
     def finish(self, tx: Transaction, claim: Claim, completion: Completion) -> None:
         """Commit a turn and free its actor; the counts of changed rows are the proof that the lease was ours."""
-        lease, state = claim.lease, completion.state
-        values: dict[str, Any] = {}
-        if state is not None:
-            values = {"state": state.text, "state_version": state.version, "state_revision": state.revision}
-        if completion.remembered_keys is not None:
-            values["completed_idempotency_keys"] = completion.remembered_keys
+        lease, values = claim.lease, completion.instance_columns()
         row = tx.one(
-            self._finish_for(completion),
+            self._finish_for(tuple(values)),
             w_id=lease.instance_id,
             w_owner=lease.owner,
             w_token=lease.token,
@@ -56,18 +47,18 @@ class CteCommit:
         if row != (1, 1, 1):
             raise LostActivation(f"{claim.key}: the lease of generation {lease.generation} was taken over ({row}).")
 
-    def _finish_for(self, completion: Completion) -> Statement:
-        return self._finishes[completion.state is not None, completion.remembered_keys is not None]
+    def _finish_for(self, columns: tuple[str, ...]) -> Statement:
+        """Compiled at the first use of each combination; there are six."""
+        statement = self._finishes.get(columns)
+        if statement is None:
+            statement = self._finishes[columns] = self._dialect.compile(self._finish_statement(columns))
+        return statement
 
-    def _finish_statement(self, *, state: bool, keys: bool) -> Any:
+    def _finish_statement(self, columns: tuple[str, ...]) -> Any:
         t = self._tables
         i, c, m = t.instances, t.claimed_messages, t.messages
         token, generation = bindparam("w_token", type_=String), bindparam("w_generation", type_=BigInteger)
-        names = ("state", "state_version", "state_revision") if state else ()
-        written: dict[str, Any] = {name: bindparam(name, type_=i.c[name].type) for name in names}
-        if keys:
-            column = i.c.completed_idempotency_keys
-            written[column.name] = bindparam(column.name, type_=column.type)
+        written: dict[str, Any] = {name: bindparam(name, type_=i.c[name].type) for name in columns}
         fenced = (
             update(i)
             .where(

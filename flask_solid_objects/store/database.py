@@ -167,7 +167,7 @@ class Database:
             remaining = max(1, int(min(limit - self.seams.clock.monotonic(), _LONGEST_WAIT) * 1000))
             with _cursor(connection) as cursor:
                 self.dialect.begin(cursor, remaining)
-                yield Transaction(cursor, self.dialect, checkpoints)
+                yield Transaction(cursor, self.dialect, checkpoints, connection)
             checkpoints.reach(f"{name}.committing")
             self._commit(name, connection)
         checkpoints.reach(f"{name}.committed")
@@ -234,6 +234,13 @@ class Database:
             if fault is Fault.MISSING_TABLE:
                 raise SchemaMissing(f"A table is missing in {self.url.render_as_string(hide_password=True)}") from error
             raise
+
+    def is_repeatable(self, error: BaseException) -> bool:
+        """Whether a unit that ended with this error may simply run again: a lost conflict or connection."""
+        return self._fault(getattr(error, "orig", None) or error) in (Fault.CONFLICT, Fault.DISCONNECTED)
+
+    def is_missing_table(self, error: BaseException) -> bool:
+        return self._fault(getattr(error, "orig", None) or error) is Fault.MISSING_TABLE
 
     def _fault(self, error: BaseException) -> Fault:
         return Fault.DISCONNECTED if isinstance(error, ConnectionError) else self.dialect.classify(error)

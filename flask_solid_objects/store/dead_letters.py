@@ -46,7 +46,8 @@ class DeadLetters:
             update(m).where(m.c.id == bindparam("w_id")).values(last_failed_at=dialect.now, updated_at=dialect.now),
             "error",
         )
-        first = select(func.coalesce(m.c.last_failed_at, bindparam("now", type_=m.c.last_failed_at.type))).where(
+        now = bindparam("now", type_=m.c.last_failed_at.type)
+        first = select(func.coalesce(m.c.first_failed_at, m.c.last_failed_at, now)).where(
             m.c.id == bindparam("of_message")
         )
         self._insert = dialect.compile(
@@ -91,7 +92,6 @@ class DeadLetters:
         """Record that a message ended for good; the caller has removed its ready or claim row."""
         details = decode(error)
         assert isinstance(details, dict), "an error is stored as an object"
-        # The order matters: first_failed_at is the failure before this one, if there was one.
         tx.write(
             self._insert,
             message_id=message.id,

@@ -76,9 +76,13 @@ class Instances:
         )
         self._lock_for_delete = dialect.compile(select(i.c.id).where(*by_key).with_for_update())
         self._state = dialect.compile(
-            select(i.c.state, i.c.state_version, i.c.state_revision, i.c.completed_idempotency_keys).where(
-                i.c.id == bindparam("id")
-            )
+            select(
+                i.c.state,
+                i.c.state_version,
+                i.c.state_revision,
+                i.c.completed_idempotency_keys,
+                i.c.observable_revisions,
+            ).where(i.c.id == bindparam("id"))
         )
         self._remembered = dialect.compile(select(i.c.completed_idempotency_keys).where(i.c.id == bindparam("id")))
         self._snapshot = dialect.compile(select(i.c.state, i.c.state_version).where(*by_key))
@@ -136,7 +140,9 @@ class Instances:
     def state(self, tx: Transaction, instance_id: int) -> InstanceState:
         row = tx.one(self._state, id=instance_id)
         assert row is not None, "the row is locked by this transaction"
-        return InstanceState(text=row[0], version=row[1], revision=row[2], remembered_keys=row[3])
+        return InstanceState(
+            text=row[0], version=row[1], revision=row[2], remembered_keys=row[3], observable_revisions=row[4]
+        )
 
     def remembered_keys(self, tx: Transaction, instance_id: int) -> str | None:
         """The idempotency keys of finished messages, as JSON."""

@@ -24,9 +24,9 @@ _LIVELINESS = {
 class NotifyConnection:
     """Sends notifications, each in its own short transaction, never in the one that enqueued."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, channel: str | None = None) -> None:
         self._connection = _connect(database)
-        self._channel = database.channel
+        self._channel = channel or database.channel
 
     def notify(self, text: str) -> None:
         self._connection.execute("SELECT pg_notify(%s, %s)", (self._channel, text))
@@ -38,10 +38,10 @@ class NotifyConnection:
 class ListenConnection:
     """Receives notifications."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, channel: str | None = None) -> None:
         self._connection = _connect(database)
         try:
-            self._connection.execute(f'LISTEN "{database.channel}"')
+            self._connection.execute(f'LISTEN "{channel or database.channel}"')
         except BaseException:
             # Nobody has got this object yet, who could close it.
             self._connection.close()

@@ -14,7 +14,7 @@ from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, inse
 from flask_solid_objects.store.dialects import Dialect
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import ActorKey, MessageRecord, MessageStatus, NewMessage, StoredMessage
+from flask_solid_objects.values import ActorKey, MessageRecord, MessageStatus, NewMessage, RungReminder, StoredMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Mailbox:
             inserted,
             *("instance_id", "actor_type", "actor_id", "operation", "delivery_mode", "arguments", "sequence"),
             *("attempt_count", "max_attempts", "request_id", "idempotency_key", "enqueued_at", "available_at"),
-            *("started_at", "caused_by"),
+            *("started_at", "caused_by", "reminder_id", "reminder_generation", "reminder_due_at", "missed_count"),
             returns_id=True,
         )
         self._insert_ready = dialect.compile(
@@ -65,6 +65,10 @@ class Mailbox:
             m.c.request_id,
             m.c.idempotency_key,
             m.c.enqueued_at,
+            m.c.reminder_id,
+            m.c.reminder_generation,
+            m.c.reminder_due_at,
+            m.c.missed_count,
         )
         self._stored_by_sequence = dialect.compile(
             stored.where(m.c.instance_id == bindparam("instance_id"), m.c.sequence == bindparam("sequence"))
@@ -100,7 +104,7 @@ class Mailbox:
         attempts: int,
     ) -> int:
         """Store a message under its sequence and return its id; ``attempts`` is 1 when it is claimed at once."""
-        now = self._dialect.encode_time(tx.now())
+        now, rung = self._dialect.encode_time(tx.now()), new.reminder
         return tx.insert(
             self._insert,
             instance_id=instance_id,
@@ -118,6 +122,10 @@ class Mailbox:
             available_at=self._dialect.encode_time(available_at),
             started_at=now if attempts else None,
             caused_by=new.caused_by,
+            reminder_id=None if rung is None else rung.id,
+            reminder_generation=None if rung is None else rung.generation,
+            reminder_due_at=None if rung is None else self._dialect.encode_time(rung.due_at),
+            missed_count=None if rung is None else rung.missed,
         )
 
     def make_ready(
@@ -239,7 +247,17 @@ class Mailbox:
             request_id=row[8],
             idempotency_key=self._dialect.decode_text(row[9]),
             enqueued_at=enqueued_at,
+            reminder=self._rung(*row[11:15]),
         )
+
+    def _rung(
+        self, reminder_id: int | None, generation: int | None, due_at: Any, missed: int | None
+    ) -> RungReminder | None:
+        if reminder_id is None:
+            return None
+        due = self._dialect.decode_time(due_at)
+        assert generation is not None and due is not None, "they are stored together"
+        return RungReminder(id=reminder_id, generation=generation, due_at=due, missed=missed or 0)
 
     def _record(self, row: tuple[Any, ...] | None) -> MessageRecord | None:
         if row is None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.administration import Administration
 from flask_solid_objects.store.admission import Admission
+from flask_solid_objects.store.broadcasts import Broadcasts
 from flask_solid_objects.store.candidates import Candidates
 from flask_solid_objects.store.dead_letters import DeadLetters
+from flask_solid_objects.store.deliveries import Deliveries
 from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.effects import Effects
 from flask_solid_objects.store.heads import Heads
 from flask_solid_objects.store.instances import Instances
 from flask_solid_objects.store.leases import Leases
 from flask_solid_objects.store.mailbox import Mailbox
 from flask_solid_objects.store.processes import Processes
+from flask_solid_objects.store.recoveries import Recoveries
+from flask_solid_objects.store.reminders import Reminders
+from flask_solid_objects.store.retention import Retention
+from flask_solid_objects.store.staged import StagedRows
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.turns import Turns
 from flask_solid_objects.store.writable_cte import WritableCte
@@ -34,9 +41,24 @@ class Store:
         self.admission = Admission(
             self.instances, self.mailbox, self.leases, single, mailbox_limit=settings.max_mailbox_length
         )
+        self.reminders = Reminders(tables, dialect)
+        self.effects = Effects(tables, dialect)
+        self.recoveries = Recoveries(tables, dialect)
+        self.deliveries = Deliveries(tables, dialect)
+        self.broadcasts = Broadcasts(tables, dialect)
+        self.staged = StagedRows(tables, dialect, self.reminders)
         self.turns = Turns(
-            tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters, single
+            tables,
+            dialect,
+            self.instances,
+            self.mailbox,
+            self.heads,
+            self.leases,
+            self.dead_letters,
+            single,
+            self.staged,
         )
         self.administration = Administration(
             tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters
         )
+        self.retention = Retention(tables, dialect)

@@ -178,6 +178,8 @@ def _messages_table(metadata: MetaData, names: Names, instances: Table) -> Table
         # These outlive what they point at, so they are not foreign keys.
         c.bigint("reminder_id", nullable=True),
         c.bigint("reminder_generation", nullable=True),
+        c.timestamp("reminder_due_at", nullable=True),
+        c.integer("missed_count", nullable=True),
         c.bigint("caused_by", nullable=True),
         c.json("trace_context", nullable=True),
         c.json("result", nullable=True),
@@ -188,6 +190,7 @@ def _messages_table(metadata: MetaData, names: Names, instances: Table) -> Table
         c.timestamp("started_at", nullable=True),
         c.timestamp("completed_at", nullable=True),
         c.timestamp("rejected_at", nullable=True),
+        c.timestamp("first_failed_at", nullable=True),
         c.timestamp("last_failed_at", nullable=True),
         *c.record_times(),
         names.unique("messages_instance_sequence", "instance_id", "sequence"),

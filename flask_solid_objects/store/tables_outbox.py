@@ -20,9 +20,10 @@ def reminders_table(metadata: MetaData, names: Names, processes: Table, instance
         c.bigint("instance_id"),
         c.public_name("actor_type"),
         c.chosen_key("actor_id"),
-        c.public_name("name"),
+        # Names hold a key that the application chose, which may end in spaces.
+        c.chosen_key("name"),
         c.public_name("operation"),
-        c.public_name("key", nullable=True),
+        c.chosen_key("key", nullable=True),
         c.json("arguments"),
         c.timestamp("next_run_at"),
         Column("interval_seconds", Numeric(20, 6), nullable=True),
@@ -61,7 +62,7 @@ def effects_table(metadata: MetaData, names: Names, processes: Table, instances:
         c.bigint("instance_id"),
         c.uuid("effect_id"),
         c.public_name("name"),
-        # Null for work outside; otherwise the receiving actor, whose messages are delivered in the order of id.
+        # Null for work outside; otherwise a hash of the receiving actor, whose messages are delivered in order of id.
         c.public_name("target", nullable=True),
         c.json("arguments"),
         c.public_name("success_operation", nullable=True),
@@ -77,8 +78,11 @@ def effects_table(metadata: MetaData, names: Names, processes: Table, instances:
         c.timestamp("completed_at", nullable=True),
         *c.record_times(),
         names.unique("effects_effect_id", "effect_id"),
-        names.index("effects_poll", "status", "available_at", "id"),
-        names.index("effects_target", "instance_id", "target", "id"),
+        # One probe per name: no effect that has no handler here, and no flood of another kind, is walked over.
+        names.index("effects_poll", "status", "name", "available_at", "id"),
+        names.index("effects_status", "status", "id"),
+        # The undelivered messages of one pair of actors, in order, without walking those delivered long ago.
+        names.index("effects_target", "instance_id", "target", "status", "id"),
         names.index("effects_message", "message_id"),
         names.index("effects_claim", "claimed_by", "claimed_at"),
         names.index("effects_cleanup", "completed_at", "id"),

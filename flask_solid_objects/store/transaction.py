@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Connection
+
 from flask_solid_objects.seams import Checkpoints
 from flask_solid_objects.store.dialects import Dialect, Statement
 
@@ -12,13 +14,17 @@ from flask_solid_objects.store.dialects import Dialect, Statement
 class Transaction:
     """Statements on the driver cursor of a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_cursor", "_now", "checkpoints", "dialect")
+    __slots__ = ("_cursor", "_now", "checkpoints", "connection", "dialect")
 
-    def __init__(self, cursor: Any, dialect: Dialect, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, cursor: Any, dialect: Dialect, checkpoints: Checkpoints, connection: Connection | None = None
+    ) -> None:
         self._cursor = cursor
         self._now: datetime | None = None
         self.dialect = dialect
         self.checkpoints = checkpoints
+        # Of the unit of work; only commit actions use it.
+        self.connection = connection
 
     def rows(self, statement: Statement, **parameters: Any) -> list[tuple[Any, ...]]:
         self._run(statement, parameters)

@@ -6,23 +6,29 @@ transaction that its caller then rolls back, changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import bindparam, update
+from sqlalchemy import bindparam, func, update
 
 from flask_solid_objects.errors import ActorDestroyed, LostActivation
 from flask_solid_objects.store.completion import Completion, Failure
 from flask_solid_objects.store.dead_letters import DeadLetters
-from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.dialects import Dialect, Statement
 from flask_solid_objects.store.heads import Heads, hints_after_arrival, hints_from
 from flask_solid_objects.store.instances import Instance, Instances
 from flask_solid_objects.store.leases import Leases
 from flask_solid_objects.store.mailbox import Mailbox
+from flask_solid_objects.store.staged import StagedRows
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.store.writable_cte import WritableCte
 from flask_solid_objects.values import Claim, InstanceState, Lease
+
+# Runs inside the transaction of a commit, after the fence was proven: the commit actions of a turn.
+Within: TypeAlias = Callable[[Transaction], None]
 
 
 class Turns:
@@ -38,10 +44,11 @@ class Turns:
         leases: Leases,
         dead: DeadLetters,
         single: WritableCte | None,
+        staged: StagedRows,
     ) -> None:
         i, m = tables.instances, tables.messages
         self._dialect, self._instances, self._mailbox, self._heads = dialect, instances, mailbox, heads
-        self._leases, self._dead, self._single = leases, dead, single
+        self._leases, self._dead, self._single, self._staged = leases, dead, single, staged
         fence = (
             i.c.id == bindparam("w_id"),
             i.c.activation_owner_id == bindparam("w_owner"),
@@ -51,13 +58,8 @@ class Turns:
         clean = {"parked_until": None, "parked_count": 0, "parked_error": None}
         touched = {"last_used_at": dialect.now, "touched_at": dialect.now, "updated_at": dialect.now}
         release = {"activation_owner_id": None, "activation_token": None, "activation_expires_at": None}
-        freed = update(i).where(*fence).values(**clean, **touched, **release)
-        self._free = dialect.compile(freed)
-        self._free_remembering = dialect.compile(freed, "completed_idempotency_keys")
-        self._free_with_state = dialect.compile(freed, "state", "state_version", "state_revision")
-        self._free_with_all = dialect.compile(
-            freed, "state", "state_version", "state_revision", "completed_idempotency_keys"
-        )
+        self._freed = update(i).where(*fence).values(**clean, **touched, **release)
+        self._frees: dict[tuple[str, ...], Statement] = {}
         ended = update(m).where(m.c.id == bindparam("w_id")).values(updated_at=dialect.now)
         self._complete = dialect.compile(
             ended.values(completed_at=dialect.now, error=None, rejection=None), "result", "revision"
@@ -65,23 +67,28 @@ class Turns:
         self._reject = dialect.compile(
             ended.values(completed_at=dialect.now, rejected_at=dialect.now, error=None, result=None), "rejection"
         )
-        self._fail = dialect.compile(ended.values(last_failed_at=dialect.now), "error")
+        self._skip = dialect.compile(ended.values(completed_at=dialect.now, result=None, rejection=None), "error")
+        first = func.coalesce(m.c.first_failed_at, dialect.now)
+        self._fail = dialect.compile(ended.values(first_failed_at=first, last_failed_at=dialect.now), "error")
 
-    def finish(self, tx: Transaction, claim: Claim, completion: Completion) -> None:
-        """Commit a turn and free its actor: three statements, or one where the database can."""
-        if self._single is not None and completion.rejection is None:
+    def finish(self, tx: Transaction, claim: Claim, completion: Completion, within: Within | None = None) -> None:
+        """Commit a turn and free its actor: three statements, or one where the database can; and what it staged.
+
+        :param within: what has to run in this transaction before anything is written, under the proven fence.
+        """
+        if within is not None:
+            self._held(tx, claim)
+            within(tx)
+        if self._single is not None and completion.rejection is None and completion.skipped is None:
             self._single.finish(tx, claim, completion)
-            return
-        lease, state = claim.lease, completion.state
-        values: dict[str, Any] = {}
-        if state is not None:
-            values = {"state": state.text, "state_version": state.version, "state_revision": state.revision}
-        statement = self._free_with_state if values else self._free
-        if completion.remembered_keys is not None:
-            values["completed_idempotency_keys"] = completion.remembered_keys
-            statement = self._free_with_all if state is not None else self._free_remembering
+        else:
+            self._finish(tx, claim, completion)
+        self._stage(tx, claim, completion)
+
+    def _finish(self, tx: Transaction, claim: Claim, completion: Completion) -> None:
+        lease, values = claim.lease, completion.instance_columns()
         freed = tx.write(
-            statement,
+            self._free_for(tuple(values)),
             w_id=lease.instance_id,
             w_owner=lease.owner,
             w_token=lease.token,
@@ -93,16 +100,36 @@ class Turns:
         self._leases.end_claim(tx, lease, claim.message.id)
         self._end(tx, claim, completion)
 
+    def _free_for(self, columns: tuple[str, ...]) -> Statement:
+        statement = self._frees.get(columns)
+        if statement is None:
+            statement = self._frees[columns] = self._dialect.compile(self._freed, *columns)
+        return statement
+
+    def _stage(self, tx: Transaction, claim: Claim, completion: Completion) -> None:
+        if completion.staged is not None:
+            self._staged.write(tx, claim, completion.staged, completion.state)
+
     def finish_and_continue(
-        self, tx: Transaction, claim: Claim, completion: Completion, *, seconds: float, go_on: bool
+        self,
+        tx: Transaction,
+        claim: Claim,
+        completion: Completion,
+        *,
+        seconds: float,
+        go_on: bool,
+        within: Within | None = None,
     ) -> Claim | None:
         """Commit a turn and, in the same transaction, claim the next message; None when there is none.
 
         :param go_on: False to yield: the actor goes to the end of the line of those that are ready.
         """
         instance = self._held(tx, claim)
+        if within is not None:
+            within(tx)
         now = tx.now()
         self._end(tx, claim, completion)
+        self._stage(tx, claim, completion)
         stored = self._stored_state(claim, completion)
         values = self._finished_columns(tx, completion)
         waiting = self._heads.look(tx, instance.id)
@@ -168,6 +195,8 @@ class Turns:
     def _end(self, tx: Transaction, claim: Claim, completion: Completion) -> None:
         if completion.rejection is not None:
             ended = tx.write(self._reject, w_id=claim.message.id, rejection=completion.rejection)
+        elif completion.skipped is not None:
+            ended = tx.write(self._skip, w_id=claim.message.id, error=completion.skipped)
         else:
             ended = tx.write(
                 self._complete, w_id=claim.message.id, result=completion.result, revision=completion.revision
@@ -180,18 +209,15 @@ class Turns:
         """What the row holds after this commit, so that the next turn need not read it."""
         state = completion.state or claim.state
         remembered = completion.remembered_keys or claim.state.remembered_keys
-        return InstanceState(
-            text=state.text, version=state.version, revision=state.revision, remembered_keys=remembered
-        )
+        return replace(state, remembered_keys=remembered)
 
     def _finished_columns(self, tx: Transaction, completion: Completion) -> dict[str, Any]:
-        values = self._unparked() | {"last_used_at": tx.now(), "touched_at": tx.now()}
-        if completion.state is not None:
-            state = completion.state
-            values |= {"state": state.text, "state_version": state.version, "state_revision": state.revision}
-        if completion.remembered_keys is not None:
-            values["completed_idempotency_keys"] = completion.remembered_keys
-        return values
+        return {
+            **self._unparked(),
+            "last_used_at": tx.now(),
+            "touched_at": tx.now(),
+            **completion.instance_columns(),
+        }
 
     @staticmethod
     def _unparked() -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Engine, StaticPool, event
 
 from flask_solid_objects.errors import ApplicationWriteForbidden
+from flask_solid_objects.intents import CurrentTurn, current_turn
 from flask_solid_objects.store.statements import is_write
-from flask_solid_objects.values import CurrentTurn, current_turn
 
 _MARK = "solid_objects_read_only"
 _ABSENT = object()
@@ -28,11 +28,10 @@ def guard(engine: Engine) -> None:
     event.listen(engine, "checkin", _on_checkin)
 
 
-def _before_execute(
-    _connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool
-) -> None:
+def _before_execute(connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
     turn = current_turn.get()
-    if turn is not None and is_write(statement, context):
+    # In memory the turn's own transaction is on the application's only engine; a commit action writes there.
+    if turn is not None and turn.connection is not connection and is_write(statement, context):
         raise forbidden(turn)
 
 

@@ -13,6 +13,7 @@ import traceback
 import sqlalchemy
 
 from flask_solid_objects.cli.work import stop_on_signals
+from flask_solid_objects.runtime.runtime import RoleCounts
 from tests.actors import RuntimeUnderTest
 
 LEASE = 2.0
@@ -22,7 +23,7 @@ def main(url: str, share: int, shares: int, operations: int, actors: int) -> Non
     runtime = RuntimeUnderTest(
         sqlalchemy.make_url(url), lease_duration=LEASE, lease_renewal_interval=0.5, process_alive_threshold=20.0
     )
-    supervisor = runtime.runtime.supervisor(workers=1)
+    supervisor = runtime.runtime.supervisor(RoleCounts(workers=1, effects=0, reminders=0, broadcasts=0))
     stop_on_signals(supervisor.stop)
     client = threading.Thread(target=issue, args=(runtime, share, shares, operations, actors))
     client.start()

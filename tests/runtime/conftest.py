@@ -19,7 +19,15 @@ MakeRuntime = Callable[..., RuntimeUnderTest]
 
 
 @pytest.fixture
-def make_runtime(database_url: URL, seams: Seams, engine: Engine, tables: Tables) -> Iterator[MakeRuntime]:
+def pruned() -> bool:
+    """Whether the test prunes, which leaves gaps in the sequences."""
+    return False
+
+
+@pytest.fixture
+def make_runtime(
+    database_url: URL, seams: Seams, engine: Engine, tables: Tables, pruned: bool
+) -> Iterator[MakeRuntime]:
     """Makes runtimes on one database; several stand for several processes."""
     made: list[RuntimeUnderTest] = []
 
@@ -32,7 +40,7 @@ def make_runtime(database_url: URL, seams: Seams, engine: Engine, tables: Tables
     for runtime in made:
         runtime.close()
     with engine.connect() as connection:
-        violations = check_invariants(connection, tables, lease_duration=30.0, roles_running=False)
+        violations = check_invariants(connection, tables, lease_duration=30.0, roles_running=False, pruned=pruned)
 
     assert violations == []
 

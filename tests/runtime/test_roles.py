@@ -12,6 +12,7 @@ from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.operation import operation
 from flask_solid_objects.errors import StateMigrationError
 from flask_solid_objects.runtime.role import Role
+from flask_solid_objects.runtime.runtime import RoleCounts
 from flask_solid_objects.runtime.supervisor import Supervisor
 from flask_solid_objects.values import ActorKey, MessageStatus
 from tests.actors import RuntimeUnderTest
@@ -24,7 +25,7 @@ class Supervised:
     """A supervisor running in a thread."""
 
     def __init__(self, rt: RuntimeUnderTest, workers: int = 1) -> None:
-        self.supervisor = rt.runtime.supervisor(workers=workers)
+        self.supervisor = rt.runtime.supervisor(RoleCounts(workers=workers, effects=0, reminders=0, broadcasts=0))
         self._thread = threading.Thread(target=self.supervisor.run)
         self._thread.start()
 

@@ -26,13 +26,21 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def db(database_url: URL, seams: Seams, settings: Settings, engine: Engine, tables: Tables) -> Iterator[Database]:
+def pruned() -> bool:
+    """Whether the test prunes, which leaves gaps in the sequences."""
+    return False
+
+
+@pytest.fixture
+def db(
+    database_url: URL, seams: Seams, settings: Settings, engine: Engine, tables: Tables, pruned: bool
+) -> Iterator[Database]:
     """The database as the runtime sees it; when the test ends, no invariant may be broken."""
     database = Database(database_url, settings=settings, seams=seams)
     yield database
     database.dispose()
     with engine.connect() as connection:
-        violations = check_invariants(connection, tables, lease_duration=LEASE, roles_running=False)
+        violations = check_invariants(connection, tables, lease_duration=LEASE, roles_running=False, pruned=pruned)
 
     assert violations == []
 

@@ -13,9 +13,10 @@ import pytest
 from flask_solid_objects import Actor, operation, query
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.errors import ActorCallCycle, InvalidActorId, NotInitialized, StagingUnavailable
+from flask_solid_objects.intents import CurrentTurn, current_turn
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.settings import Settings
-from flask_solid_objects.values import ActorKey, CurrentTurn, current_turn
+from flask_solid_objects.values import ActorKey
 
 
 class Thing(Actor):
@@ -177,15 +178,17 @@ def test_queries_cannot_be_sent(seen: list[Any]) -> None:
 
 
 def test_actor_code_cannot_call_and_can_look(seen: list[Any]) -> None:
-    """In a turn, calls, reads and destroy are refused at once, staging is not available, a snapshot is."""
+    """In a turn, calls, reads and destroy are refused at once, staging needs a stage, a snapshot works."""
     thing: Any = Thing.ref("1")
     token = current_turn.set(CurrentTurn(key=ActorKey(actor_type="X", actor_id="1"), operation="do"))
     try:
         for act in (lambda: thing.put(value=1), thing.look, lambda: thing.value, thing.destroy):
             with pytest.raises(ActorCallCycle):
                 act()
-        for verb in (thing.put.send, thing.put.schedule, thing.put.emit, thing.put.stage):
-            with pytest.raises(StagingUnavailable):
+        with pytest.raises(StagingUnavailable):
+            thing.put.send(value=1)
+        for verb in (thing.put.schedule, thing.put.emit, thing.put.stage):
+            with pytest.raises(AttributeError):
                 verb(value=1)
         thing.snapshot()
     finally:

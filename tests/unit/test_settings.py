@@ -26,6 +26,26 @@ def test_seconds_or_timedelta() -> None:
     assert Settings.from_mapping(given).lease_duration == 20.0
 
 
+def test_retention_by_type_takes_seconds_and_timedeltas() -> None:
+    """Each type has an age of its own, and a wrong one is told with the type's name."""
+    key = "SOLID_OBJECTS_INSTANCE_RETENTION_BY_ACTOR_TYPE"
+    settings = Settings.from_mapping({key: {"Cart": timedelta(days=1), "Session": 60}})
+    with pytest.raises(InvalidSettings) as raised:
+        Settings.from_mapping({key: {"Cart": 0}})
+
+    assert settings.instance_retention_by_actor_type == {"Cart": 86_400.0, "Session": 60.0}
+    assert "'Cart'" in raised.value.problems[key]
+
+
+def test_dead_letters_are_kept_unless_told_otherwise() -> None:
+    """None means for ever, and is the default."""
+    key = "SOLID_OBJECTS_DEAD_LETTER_RETENTION"
+
+    assert Settings.from_mapping({}).dead_letter_retention is None
+    assert Settings.from_mapping({key: None}).dead_letter_retention is None
+    assert Settings.from_mapping({key: timedelta(days=2)}).dead_letter_retention == 172_800.0
+
+
 def test_one_error_names_every_bad_key() -> None:
     """All mistakes are told at once, an unknown key with the nearest known one."""
     with pytest.raises(InvalidSettings) as raised:
@@ -72,6 +92,16 @@ def test_one_error_names_every_bad_key() -> None:
         ("ENGINE_OPTIONS", []),
         ("SHUTDOWN_TIMEOUT", -1),
         ("DEAD_PROCESS_CLEANUP_INTERVAL", -1),
+        ("RETENTION_INTERVAL", -1),
+        ("MESSAGE_RETENTION", 0),
+        ("MESSAGE_RETENTION", None),
+        ("AUDIT_RETENTION", 1e300),
+        ("DEAD_LETTER_RETENTION", 0),
+        ("PRUNE_BATCH_SIZE", 0),
+        ("MESSAGE_RETENTION_BY_ACTOR_TYPE", [("Cart", 1)]),
+        ("MESSAGE_RETENTION_BY_ACTOR_TYPE", {"": 1}),
+        ("INSTANCE_RETENTION_BY_ACTOR_TYPE", {1: 1}),
+        ("INSTANCE_RETENTION_BY_ACTOR_TYPE", {"Cart": None}),
     ],
 )
 def test_bad_value_is_refused(key: str, value: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from flask_solid_objects import Actor, observable, operation, query
 from flask_solid_objects.actors.registry import Registry
-from flask_solid_objects.errors import InvalidActor, PayloadTooLarge
+from flask_solid_objects.errors import InvalidActor, PayloadTooLarge, StagingUnavailable
 from flask_solid_objects.values import ActorKey
 
 KEY = ActorKey(actor_type="X", actor_id="1")
@@ -300,8 +300,11 @@ def test_operations_are_plain_python_on_self() -> None:
     actor: Any = definition.hydrate(KEY, "{}", 1)
 
     assert definition.lookup("twice").invoke(actor, {}) == 4
-    for verb in (actor.add.send, actor.add.schedule, actor.add.emit, actor.add.stage):
-        with pytest.raises(Exception, match="not available in this version"):
+    for verb in (actor.add.send, actor.add.using(delay=1).schedule):
+        with pytest.raises(StagingUnavailable, match="needs a turn"):
+            verb(amount=1)
+    for verb in (actor.add.emit, actor.add.stage):
+        with pytest.raises(AttributeError, match="is an operation"):
             verb(amount=1)
     with pytest.raises(Exception, match=r"without \.using"):
         actor.add.using(timeout=1)(amount=1)

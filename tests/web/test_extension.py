@@ -16,6 +16,7 @@ from sqlalchemy.engine import Engine
 
 from flask_solid_objects import SolidObjects
 from flask_solid_objects.errors import InvalidSettings, NotInitialized, SchemaMissing, Unauthorized
+from flask_solid_objects.runtime.runtime import RoleCounts
 from flask_solid_objects.store.schema import upgrade
 from flask_solid_objects.values import Access
 from tests.apps import AppUnderTest
@@ -132,7 +133,7 @@ def test_in_memory_database_serves_callers_only() -> None:
         assert app.Counter.ref("a").value == 5
         assert app.Counter.ref("a").destroy() is True
         with pytest.raises(InvalidSettings, match="in memory"):
-            app.solid.runtime.supervisor(workers=1)
+            app.solid.runtime.supervisor(RoleCounts(workers=1, effects=0, reminders=0, broadcasts=0))
 
 
 def _increment(app: AppUnderTest) -> None:

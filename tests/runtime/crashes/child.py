@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy
 
 from flask_solid_objects.cli.work import stop_on_signals
+from flask_solid_objects.runtime.runtime import RoleCounts
 from flask_solid_objects.seams import Checkpoints, Seams
 from tests.actors import RuntimeUnderTest
 
@@ -96,7 +97,7 @@ def act(rt: RuntimeUnderTest, role: str, operation: str) -> None:
     elif role == "cleaner":
         rt.runtime.operators.clean_up()
     elif role == "hanger":
-        supervisor = rt.runtime.supervisor(workers=1)
+        supervisor = rt.runtime.supervisor(RoleCounts(workers=1, effects=0, reminders=0, broadcasts=0))
         stop_on_signals(supervisor.stop)
         supervisor.run()
     else:

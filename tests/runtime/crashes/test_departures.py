@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from flask_solid_objects.runtime.runtime import RoleCounts
 from flask_solid_objects.values import MessageStatus
 from tests.actors import RuntimeUnderTest
 from tests.checkpoints import HeldCheckpoints
@@ -18,7 +19,7 @@ from tests.runtime.conftest import MakeRuntime
 def test_supervisor_stops_at_any_moment(rt: RuntimeUnderTest, checkpoints: HeldCheckpoints, stop_at: str) -> None:
     """Stopped by many threads at any moment, it ends, leaves no claim and no registration, and no turn is counted."""
     messages = [rt.journal(str(number % 3)).add.send(entry=str(number)) for number in range(9)]
-    supervisor = rt.runtime.supervisor(workers=2)
+    supervisor = rt.runtime.supervisor(RoleCounts(workers=2, effects=0, reminders=0, broadcasts=0))
     stoppers = [threading.Thread(target=supervisor.stop) for _ in range(4)]
     running = threading.Thread(target=supervisor.run)
 
@@ -54,7 +55,7 @@ def test_supervisors_come_and_go(make_runtime: MakeRuntime) -> None:
 
     def come_and_go(rt: RuntimeUnderTest) -> None:
         while not over.is_set():
-            supervisor = rt.runtime.supervisor(workers=1)
+            supervisor = rt.runtime.supervisor(RoleCounts(workers=1, effects=0, reminders=0, broadcasts=0))
             running = threading.Thread(target=supervisor.run)
             running.start()
             over.wait(0.05)

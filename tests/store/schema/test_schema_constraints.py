@@ -68,7 +68,7 @@ class Rows:
                 row.setdefault(name, str(uuid.uuid4()))
         if "actor_id" in table.c:
             row.setdefault("actor_id", "a")
-        for name in ("actor_id", "idempotency_key"):
+        for name in ("actor_id", "idempotency_key", *(("name", "key") if table is T.reminders else ())):
             if name in row:
                 row[name] = self.dialect.encode_text(row[name])
         stored = as_stored(self.connection, row)

@@ -32,7 +32,8 @@ def reflected(engine: Engine, prefix: str) -> dict[str, Any]:
 
     return {
         table: {
-            "columns": [plain(column) for column in inspector.get_columns(table)],
+            # By name: a column that a later migration adds stands last.
+            "columns": by_name(inspector.get_columns(table)),
             "key": inspector.get_pk_constraint(table)["constrained_columns"],
             "indexes": by_name(inspector.get_indexes(table)),
             "uniques": by_name(inspector.get_unique_constraints(table)),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from flask_solid_objects.values import Options
@@ -13,7 +14,11 @@ from flask_solid_objects.values import Options
 CALL = frozenset({"timeout", "idempotency_key", "context"})
 SEND = frozenset({"delay", "at", "idempotency_key", "context", "session"})
 REFERENCE = frozenset({"timeout", "idempotency_key", "context"})
+STAGED_SEND = frozenset({"delay", "at", "idempotency_key"})
+SCHEDULE = frozenset({"at", "delay", "every", "cron", "timezone", "missed", "key"})
+_NAMES = ("timeout", "delay", "at", "idempotency_key", "session", "every", "cron", "timezone", "missed", "key")
 _KEY_LENGTH = 191
+_MOST_ATTEMPTS = 1_000_000
 
 
 def checked_options(allowed: frozenset[str], base: Options, given: Mapping[str, Any]) -> Options:
@@ -39,7 +44,7 @@ def require(allowed: frozenset[str], options: Options, verb: str) -> None:
 
     :raises TypeError: naming those that it does.
     """
-    for name in ("timeout", "delay", "at", "idempotency_key", "session"):
+    for name in _NAMES:
         if getattr(options, name) is not None and name not in allowed:
             raise TypeError(f"{verb} has no option {name!r}; it has: {', '.join(sorted(allowed))}.")
 
@@ -69,10 +74,30 @@ def checked_wait(value: object) -> float:
     return seconds
 
 
-def _delay(value: object) -> float:
+def checked_delay(value: object) -> float:
+    """Seconds from now on."""
     seconds = _seconds(value, "delay")
     if not 0 <= seconds <= _LONGEST_DELAY:
         raise ValueError(f"delay must be from 0 seconds to 100 years, not {seconds:g}.")
+    return seconds
+
+
+def checked_attempts(value: object) -> int:
+    """How often something may be started."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"max_attempts is a whole number, not {type(value).__name__}.")
+    if not 1 <= value <= _MOST_ATTEMPTS:
+        raise ValueError(f"max_attempts must be from 1 to {_MOST_ATTEMPTS}, not {value}.")
+    return value
+
+
+def checked_recovery_timeout(value: object) -> float | None:
+    """Seconds without a sign of life after which an effect counts as abandoned."""
+    if value is None:
+        return None
+    seconds = _seconds(value, "recovery_timeout")
+    if not 0 < seconds <= _LONGEST_DELAY:
+        raise ValueError(f"recovery_timeout must be more than 0 seconds and at most 100 years, not {seconds:g}.")
     return seconds
 
 
@@ -87,24 +112,39 @@ def _at(value: object) -> datetime:
         raise ValueError(f"at is outside of the years 1 to 9999 in UTC: {value}.") from error
 
 
-def _idempotency_key(value: object) -> str:
+def _text_key(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"idempotency_key is text, not {type(value).__name__}; use str(...).")
+        raise TypeError(f"{name} is text, not {type(value).__name__}; use str(...).")
     if not 1 <= len(value) <= _KEY_LENGTH:
-        raise ValueError(f"idempotency_key has {len(value)} characters; 1 to {_KEY_LENGTH} are possible.")
+        raise ValueError(f"{name} has {len(value)} characters; 1 to {_KEY_LENGTH} are possible.")
     if "\0" in value:
-        raise ValueError("idempotency_key holds a NUL character, which databases cannot store.")
+        raise ValueError(f"{name} holds a NUL character, which databases cannot store.")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError("idempotency_key holds a lone surrogate, which is not text.") from error
-    return value
+        raise ValueError(f"{name} holds a lone surrogate, which is not text.") from error
+    return str.__str__(value)
+
+
+def checked_key(value: object) -> str | None:
+    """The key that tells reminders of one operation apart; whole numbers are taken as their digits."""
+    if value is None:
+        return None
+    return _text_key("key", str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def _missed(value: object) -> str:
+    if value not in ("latest", "all"):
+        raise ValueError(f'missed must be "latest" or "all", not {value!r}.')
+    return str(value)
 
 
 _LONGEST_DELAY = timedelta(days=36525).total_seconds()
 _CHECKS: Mapping[str, Callable[[object], Any]] = {
     "timeout": _timeout,
-    "delay": _delay,
+    "delay": checked_delay,
     "at": _at,
-    "idempotency_key": _idempotency_key,
+    "idempotency_key": partial(_text_key, "idempotency_key"),
+    "key": checked_key,
+    "missed": _missed,
 }

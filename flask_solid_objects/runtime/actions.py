@@ -1,0 +1,78 @@
+"""Run the commit actions of a turn inside the transaction that commits it, in the order of their staging.
+
+It is the only code of an application that runs in a transaction of ours. Whatever it raises rolls the turn back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from flask_solid_objects.errors import CommitActionUnavailable
+from flask_solid_objects.intents import CurrentTurn, StagedAction, current_turn
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.store.commit_session import commit_session
+from flask_solid_objects.store.transaction import Transaction
+from flask_solid_objects.values import Claim, CommitContext, Session
+
+
+class ActionFailed(Exception):
+    """A commit action raised ``error``, which is the end of its turn."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(type(error).__name__)
+        self.error = error
+
+
+def actions_of(core: Core, claim: Claim, actions: Sequence[StagedAction]) -> Callable[[Transaction], None] | None:
+    """What the commit of a turn has to run first; None when it staged no action."""
+    return partial(_run_all, core, claim, actions) if actions else None
+
+
+def _run_all(core: Core, claim: Claim, actions: Sequence[StagedAction], tx: Transaction) -> None:
+    """Run them on the transaction's own connection.
+
+    :raises ActionFailed: one of them raised; the unit is rolled back. A lost conflict or connection is raised as it is,
+        since the unit may then run again as a whole.
+    """
+    with commit_session(tx, core.commit_binds()) as session:
+        for action in actions:
+            announce("commit_action.started", actor=claim.key, action=action.name)
+            try:
+                core.run_actor_code(partial(_run, core, claim, action, session, tx))
+            except Exception as error:
+                if core.database.is_repeatable(error):
+                    raise
+                announce("commit_action.failed", actor=claim.key, action=action.name, error=type(error).__name__)
+                raise ActionFailed(_explained(core, action, error)) from error
+            announce("commit_action.completed", actor=claim.key, action=action.name)
+
+
+def _run(core: Core, claim: Claim, action: StagedAction, session: Session, tx: Transaction) -> None:
+    message = claim.message
+    context = CommitContext(
+        session=session,
+        message_id=message.id,
+        request_id=message.request_id,
+        actor_type=claim.key.actor_type,
+        actor_id=claim.key.actor_id,
+        activation_generation=claim.lease.generation,
+        now=claim.now,
+    )
+    current_turn.set(CurrentTurn(key=claim.key, operation=f"commit action {action.name}", connection=tx.connection))
+    action.run(context, **action.decode(action.arguments))
+    core.seams.checkpoints.reach("commit_action.ran", claim=claim, action=action.name)
+    session.commit()
+
+
+def _explained(core: Core, action: StagedAction, error: Exception) -> Exception:
+    """An error that names the remedy, where the cause is that the table is elsewhere."""
+    if not core.database.is_missing_table(error):
+        return error
+    unavailable = CommitActionUnavailable(
+        f"The commit action {action.name} wrote to a table that is not in the actors' database: keep it there "
+        "(SOLID_OBJECTS_BIND_KEY), or write it in an effect."
+    )
+    unavailable.__cause__ = error
+    return unavailable

@@ -1,0 +1,144 @@
+"""The broadcast role: deliver committed changes to a transport; metadata only, shared values stay in their rows.
+
+Order is best effort, since receivers drop what is not newer by incarnation and revision. Of several undelivered
+revisions of one observable only the newest is sent (protocol 8.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import ClassVar
+
+from flask_solid_objects.errors import CommitUnknown
+from flask_solid_objects.runtime.broadcasting import BroadcastTransport
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.process import Keeper
+from flask_solid_objects.runtime.role import Role
+from flask_solid_objects.runtime.turn_ends import error_document
+from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.store.broadcasts import BroadcastRow
+from flask_solid_objects.store.transaction import Transaction
+from flask_solid_objects.values import Broadcast
+
+_AT_ONCE = 100
+
+
+class Broadcaster(Role):
+    """Delivers batches; a row that fails is tried again alone, and keeps nobody else's back."""
+
+    kind: ClassVar[str] = "broadcast"
+
+    def __init__(self, core: Core, wake_ups: WakeUps, keeper: Keeper, transport: BroadcastTransport) -> None:
+        super().__init__(core, wake_ups, keeper)
+        self._transport = transport
+
+    def run_once(self) -> bool:
+        """Deliver one batch; whether there was one."""
+        rows = self._claim()
+        if not rows:
+            return False
+        self._core.seams.checkpoints.reach("broadcast.claimed", rows=rows)
+        newest = _newest(rows)
+        failed = self._deliver(newest)
+        self._core.seams.checkpoints.reach("broadcast.delivered", rows=rows)
+        self._record([row for row in rows if row.id not in failed], failed, rows)
+        return True
+
+    def _leave(self) -> None:
+        super()._leave()
+        self._transport.close()
+
+    def _claim(self) -> list[BroadcastRow]:
+        broadcasts, process_id = self._core.store.broadcasts, self.registration.id
+        if not self._core.database.read(broadcasts.has_work):
+            return []
+        stale = self._core.settings.process_alive_threshold
+
+        def claim(tx: Transaction) -> list[BroadcastRow]:
+            return broadcasts.claim(tx, process_id, _AT_ONCE, stale_seconds=stale)
+
+        try:
+            return self._core.database.transact("claim_broadcasts", claim)
+        except CommitUnknown:
+            # What was claimed is freed again, uncounted or not: delivering twice harms nobody.
+            self._core.database.transact("release_broadcasts", lambda tx: broadcasts.release(tx, process_id))
+            return []
+
+    def _deliver(self, rows: Sequence[BroadcastRow]) -> dict[int, str]:
+        """Deliver rows that no newer one supersedes; the error documents of those that failed, by id."""
+        broadcasts = self._core.store.broadcasts
+        again = [row for row in rows if row.attempts > 1]
+        superseded: set[int] = set()
+        for row in again:
+            if self._core.database.read(lambda tx, row=row: broadcasts.is_superseded(tx, row)):  # type: ignore[misc]
+                superseded.add(row.id)
+        wanted = [row for row in rows if row.id not in superseded]
+        if not wanted:
+            return {}
+        try:
+            self._transport.deliver([_message(row) for row in wanted])
+        except Exception as error:
+            if len(wanted) == 1:
+                return {wanted[0].id: self._told(wanted[0], error)}
+            return self._deliver_singly(wanted)
+        return {}
+
+    def _deliver_singly(self, rows: Sequence[BroadcastRow]) -> dict[int, str]:
+        """One of the batch may be what the transport refuses; the others must not suffer from it."""
+        failed: dict[int, str] = {}
+        for row in rows:
+            try:
+                self._transport.deliver([_message(row)])
+            except Exception as error:
+                failed[row.id] = self._told(row, error)
+        return failed
+
+    def _told(self, row: BroadcastRow, error: Exception) -> str:
+        final = row.attempts >= row.max_attempts
+        event = "broadcast.dead" if final else "broadcast.failed"
+        announce(event, actor=row.actor, observable=row.observable, attempt=row.attempts, error=type(error).__name__)
+        return error_document(error)
+
+    def _record(self, delivered: Sequence[BroadcastRow], failed: dict[int, str], rows: Sequence[BroadcastRow]) -> None:
+        """Note what became of the batch; an older row than a failed one of its observable waits with it."""
+        broadcasts, settings, process_id = self._core.store.broadcasts, self._core.settings, self.registration.id
+        held = {(row.instance_id, row.observable): failed[row.id] for row in rows if row.id in failed}
+        done = [row for row in delivered if (row.instance_id, row.observable) not in held]
+
+        def record(tx: Transaction) -> None:
+            broadcasts.deliver(tx, done, process_id)
+            for row in rows:
+                error = held.get((row.instance_id, row.observable))
+                if error is None:
+                    continue
+                final = row.attempts >= row.max_attempts
+                until = None if final else tx.now() + timedelta(seconds=settings.pause_after(row.attempts))
+                broadcasts.fail(tx, row, process_id, until=until, error=error)
+
+        try:
+            self._core.database.transact("record_broadcasts", record)
+        except CommitUnknown:
+            # Done, or claimed for too long soon: then delivered once more, which harms nobody.
+            announce("commit.unknown", act="record_broadcasts")
+
+
+def _newest(rows: Sequence[BroadcastRow]) -> list[BroadcastRow]:
+    found: dict[tuple[int, str], BroadcastRow] = {}
+    for row in rows:
+        known = found.get((row.instance_id, row.observable))
+        if known is None or row.revision > known.revision:
+            found[row.instance_id, row.observable] = row
+    return sorted(found.values(), key=lambda row: row.id)
+
+
+def _message(row: BroadcastRow) -> Broadcast:
+    return Broadcast(
+        broadcast_id=row.broadcast_id,
+        actor_type=row.actor.actor_type,
+        actor_id=row.actor.actor_id,
+        incarnation=row.instance_id,
+        revision=row.revision,
+        observable=row.observable,
+    )

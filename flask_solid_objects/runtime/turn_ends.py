@@ -1,0 +1,145 @@
+"""How a turn may end, and what of it is stored: a completion, a rejection, a failure, a failed activation.
+
+A stored error holds what no database refuses, cut to a bounded size.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from flask_solid_objects.actors.actor import Actor
+from flask_solid_objects.actors.definition import ActorDefinition
+from flask_solid_objects.errors import (
+    InvalidArguments,
+    InvalidPayload,
+    InvalidRejectionCode,
+    NonRetryableError,
+    Rejected,
+)
+from flask_solid_objects.intents import Stage
+from flask_solid_objects.payloads import encode
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.remembered import remember
+from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.completion import Completion, Failure
+from flask_solid_objects.values import Claim
+
+_ERROR_BYTES = 8192
+_BACKTRACE_LINES = 50
+
+
+@dataclass(slots=True)
+class Activation:
+    """An actor in memory, with its state and observables as the last turn left them; what its hook staged is pending.
+
+    ``observed`` is None until a turn has looked.
+    """
+
+    definition: ActorDefinition
+    actor: Actor
+    text: str
+    observed: dict[str, str] | None = None
+    pending: Stage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The turn ended well or said no; a rejection leaves no activation in memory."""
+
+    completion: Completion
+    activation: Activation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The operation raised; the message is retried or dies."""
+
+    failure: Failure
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class NotActivated:
+    """A migration or hook raised before the operation could begin: the message is not to blame."""
+
+    error: BaseException
+    document: str
+
+
+TurnEnd = Completed | Failed | NotActivated
+
+
+def rejection_of(claim: Claim, rejection: Rejected, settings: Settings) -> TurnEnd:
+    """What becomes of a message whose turn, or commit action, said no."""
+    if not isinstance(rejection.code, str) or not rejection.code.isidentifier():
+        return failure_of(claim, InvalidRejectionCode(rejection.code), settings)
+    document = {
+        "code": rejection.code,
+        "message": _cut(rejection.message),
+        "details": rejection.details,
+    }
+    try:
+        text = encode(
+            document, path="rejection", limit=settings.max_result_bytes, setting="SOLID_OBJECTS_MAX_RESULT_BYTES"
+        )
+    except Exception as error:
+        return failure_of(claim, error, settings)
+    return Completed(Completion(state=None, rejection=text, remembered_keys=remember(claim, settings)), None)
+
+
+def failure_of(claim: Claim, error: BaseException, settings: Settings) -> Failed:
+    """What becomes of a message whose turn raised: a retry with back-off, or a dead letter."""
+    message = claim.message
+    final = isinstance(error, NonRetryableError | InvalidArguments) or message.attempt >= message.max_attempts
+    delay = None if final else settings.pause_after(message.attempt)
+    announce(
+        "message.failed",
+        actor=claim.key,
+        message_id=message.id,
+        attempt=message.attempt,
+        error=type(error).__name__,
+        outcome="dead" if final else "retrying",
+    )
+    keys = remember(claim, settings) if final else None
+    return Failed(Failure(error=error_document(error), retry_seconds=delay, remembered_keys=keys), error)
+
+
+def error_document(error: BaseException) -> str:
+    """The stored form of an error: its class, its text cut to 8 KiB, and the last 50 lines of its backtrace."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    document: dict[str, Any] = {
+        "class": type(error).__qualname__,
+        "message": _cut(_text(error)),
+        "backtrace": [_storable(line) for line in lines[-_BACKTRACE_LINES:]],
+    }
+    return encode(document, path="error")
+
+
+def effect_error_document(error: BaseException) -> str:
+    """The same for an effect, whose rejection keeps its code and details for the actor that is told."""
+    if not isinstance(error, Rejected):
+        return error_document(error)
+    document = {"class": "Rejected", "message": _cut(error.message), "backtrace": [], "code": str(error.code)}
+    try:
+        return encode({**document, "details": error.details}, path="error")
+    except InvalidPayload:
+        return encode(document, path="error")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:
+        # An error whose text cannot be made must not keep the turn from being recorded.
+        return f"<the text of this error raised {type(broken).__name__}>"
+
+
+def _cut(text: object) -> str:
+    return _storable(str(text)).encode()[:_ERROR_BYTES].decode(errors="ignore")
+
+
+def _storable(text: str) -> str:
+    """What no database stores in JSON text, a NUL or a lone surrogate, is shown as its escape."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()

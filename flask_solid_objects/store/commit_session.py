@@ -1,0 +1,60 @@
+"""The session of commit actions: on the connection of the turn's transaction, which it can neither end nor leave."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Table
+from sqlalchemy.orm import Mapper, Session
+from sqlalchemy.sql import visitors
+
+from flask_solid_objects.errors import CommitActionUnavailable
+from flask_solid_objects.store.transaction import Transaction
+
+
+class CommitSession(Session):
+    """A plain session in a savepoint of the turn's transaction.
+
+    Its own commit and rollback end only that savepoint. A table that the application keeps in another database is
+    refused: a write there could not commit together with the turn.
+    """
+
+    def __init__(self, connection: Connection, bind_keys: Collection[str | None] | None) -> None:
+        super().__init__(bind=connection, join_transaction_mode="create_savepoint")
+        self._bind_keys = bind_keys
+
+    def get_bind(self, mapper: Any = None, *, clause: Any = None, **options: Any) -> Any:
+        """The turn's connection, whatever is asked for.
+
+        :raises CommitActionUnavailable: the table belongs to another bind.
+        """
+        if self._bind_keys is not None:
+            for table in _tables(mapper, clause):
+                key = table.metadata.info.get("bind_key")
+                if "bind_key" in table.metadata.info and key not in self._bind_keys:
+                    raise CommitActionUnavailable(
+                        f"The table {table.name} is in the bind {key!r}, another database than that of the actors, so "
+                        "that its rows cannot commit with the turn: keep it in the same database "
+                        "(SOLID_OBJECTS_BIND_KEY), or write it in an effect."
+                    )
+        return super().get_bind(mapper, clause=clause, **options)
+
+
+def commit_session(tx: Transaction, bind_keys: Collection[str | None] | None) -> CommitSession:
+    """A session on the connection of an open unit of work; whoever asked closes it.
+
+    :param bind_keys: the application's binds that are this database; None when it has no binds.
+    """
+    assert tx.connection is not None, "units of the runtime have one"
+    return CommitSession(tx.connection, bind_keys)
+
+
+def _tables(mapper: Any, clause: Any) -> list[Table]:
+    if isinstance(mapper, Mapper):
+        return [table for table in mapper.tables if isinstance(table, Table)]
+    if mapper is not None and hasattr(mapper, "__mapper__"):
+        return [table for table in mapper.__mapper__.tables if isinstance(table, Table)]
+    if clause is None:
+        return []
+    return [each for each in visitors.iterate(clause) if isinstance(each, Table)]
