@@ -137,6 +137,17 @@ class Rows:
             last_failed_at=self.now,
         )
 
+    def effect(self, instance_id: int, message_id: int, **values: Any) -> int:
+        defaults = {"name": "charge", "arguments": {}, "max_attempts": 3, "available_at": self.now}
+        key = {"instance_id": instance_id, "message_id": message_id, "effect_id": str(uuid.uuid4())}
+        return int(self.add(self.tables.effects, **(key | defaults | values)))
+
+    def broadcast(self, instance_id: int, message_id: int, revision: int, **values: Any) -> int:
+        defaults = {"value": {}, "state_version": 1, "activation_generation": 1, "max_attempts": 3}
+        key = {"instance_id": instance_id, "message_id": message_id, "broadcast_id": str(uuid.uuid4())}
+        told = {"observable_name": "total", "revision": revision, "available_at": self.now}
+        return int(self.add(self.tables.broadcasts, **(key | defaults | told | values)))
+
     def lease(self, expires: float = LEASE) -> dict[str, Any]:
         return {
             "activation_owner_id": self.owner,
@@ -161,6 +172,8 @@ class Population:
     queued: int = 0
     overtaker: int = 0
     buried: int = 0
+    delivered: int = 0
+    told: int = 0
 
     def settle(self) -> None:
         rows = self.rows
@@ -174,6 +187,26 @@ class Population:
         self._settle_working()
         self._settle_waiting()
         self._settle_held_back()
+        self._settle_outboxes()
+
+    def _settle_outboxes(self) -> None:
+        """Delivered in order, dead in between, revived late, and another pair; broadcasts of two turns."""
+        rows = self.rows
+        rows.change(rows.tables.instances, self.idle, state_revision=4)
+        pair = {"name": "__actor_message__", "target": "receiver"}
+        rows.effect(self.idle, self.first_finished, status="dead", attempt_count=3, error={"class": "E"}, **pair)
+        revived = {"attempt_count": 0, "error": {"class": "ValueError"}}
+        rows.effect(self.idle, self.first_finished, **revived, **pair)
+        self.delivered = rows.effect(self.idle, self.first_finished, status="completed", attempt_count=1, **pair)
+        rows.effect(self.idle, self.last_finished, **pair)
+        rows.effect(self.idle, self.last_finished, **(pair | {"target": "another"}))
+        stopped = rows.process(shutdown_state="stopped", stopped_at=rows.at(-121))
+        held = rows.effect(self.idle, self.first_finished, status="processing", claimed_by=stopped, effect_id="patient")
+        assert held
+        rows.add(rows.tables.effect_recoveries, effect_id="patient", instance_id=self.idle, recovery_timeout=86_400.0)
+        for name in ("total", "parity"):
+            rows.broadcast(self.idle, self.first_finished, 1, observable_name=name)
+        self.told = rows.broadcast(self.idle, self.last_finished, 4)
 
     def _settle_working(self) -> None:
         rows = self.rows

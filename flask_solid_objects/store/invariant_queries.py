@@ -133,14 +133,17 @@ def left_lying(tables: Tables, circumstances: Circumstances) -> Any:
         .join_from(i, c, c.c.instance_id == i.c.id)
         .where(i.c.activation_expires_at < circumstances.expired_before)
     )
+    e, r = tables.effects, tables.effect_recoveries
+    # An effect may have chosen a longer silence, after which it is retired.
+    patient = exists().where(r.c.effect_id == e.c.effect_id, r.c.recovery_timeout.is_not(None))
     outboxes = [
         _rows(tables, what, outbox.c.id)
         .join_from(i, outbox, outbox.c.instance_id == i.c.id)
         .join(p, p.c.id == outbox.c.claimed_by)
         .where(outbox.c.status == "processing", p.c.stopped_at < circumstances.stopped_before)
-        for what, outbox in (("effect", tables.effects), ("broadcast", tables.broadcasts))
+        for what, outbox in (("effect", e), ("broadcast", tables.broadcasts))
     ]
-    lying = union_all(claims, *outboxes).subquery("lying")
+    lying = union_all(claims, outboxes[0].where(~patient), outboxes[1]).subquery("lying")
     return select(lying).where(true() if circumstances.roles_running else false())
 
 
@@ -211,4 +214,38 @@ def misnumbered(tables: Tables, circumstances: Circumstances) -> Any:
         wrong = or_(wrong, func.coalesce(given.c.number, 0) != following - 1)
     return (
         _rows(tables, "next sequence", following).outerjoin_from(i, given, given.c.instance_id == i.c.id).where(wrong)
+    )
+
+
+# -- outboxes ----------------------------------------------------------------------------------
+
+
+def untimely_broadcast(tables: Tables, circumstances: Circumstances) -> Any:
+    """A broadcast tells of a committed revision, and those of one actor are written in the order of its commits."""
+    i, b = tables.instances, tables.broadcasts
+    before = func.lag(b.c.revision).over(partition_by=b.c.instance_id, order_by=b.c.id)
+    told = select(b.c.id, b.c.instance_id, b.c.revision, before.label("before")).subquery("told")
+    return (
+        _rows(tables, "broadcast", told.c.id)
+        .join_from(i, told, told.c.instance_id == i.c.id)
+        .where(or_(told.c.revision > i.c.state_revision, told.c.before > told.c.revision))
+    )
+
+
+def out_of_order(tables: Tables, circumstances: Circumstances) -> Any:
+    """Compare with the last delivered message of each pair; what an operator revived comes late by right."""
+    i, e = tables.instances, tables.effects
+    done = tables.effects.alias("done")
+    last = (
+        select(done.c.instance_id, done.c.target, func.max(done.c.id).label("id"))
+        .where(done.c.target.is_not(None), done.c.status == "completed")
+        .group_by(done.c.instance_id, done.c.target)
+        .subquery("last")
+    )
+    revived = and_(e.c.attempt_count == 0, e.c.error.is_not(None))
+    return (
+        _rows(tables, "effect", e.c.id)
+        .join_from(i, e, e.c.instance_id == i.c.id)
+        .join(last, and_(last.c.instance_id == e.c.instance_id, last.c.target == e.c.target))
+        .where(e.c.status.in_(("pending", "processing")), e.c.id < last.c.id, ~revived)
     )

@@ -97,5 +97,15 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         name="I8", text="sequences lie below the next one, without gaps before pruning", broken=queries.misnumbered
     ),
+    Invariant(
+        name="I9",
+        text="a broadcast tells of a committed revision, and those of an actor rise in the order of commits",
+        broken=queries.untimely_broadcast,
+    ),
+    Invariant(
+        name="I10",
+        text="no message to an actor is delivered while an earlier one of the same sender waits",
+        broken=queries.out_of_order,
+    ),
     Invariant(name="I11", text="nothing that was held by a dead process is left lying", broken=queries.left_lying),
 )

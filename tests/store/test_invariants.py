@@ -135,18 +135,20 @@ def claim_left_lying(p: Population) -> None:
 
 def effect_left_lying(p: Population) -> None:
     stopped = p.rows.process(shutdown_state="stopped", stopped_at=p.rows.at(-121))
-    p.rows.add(
-        p.rows.tables.effects,
-        message_id=p.first_finished,
-        instance_id=p.idle,
-        effect_id="e",
-        name="charge",
-        arguments={},
-        status="processing",
-        max_attempts=3,
-        available_at=p.rows.now,
-        claimed_by=stopped,
-    )
+    p.rows.effect(p.idle, p.first_finished, status="processing", claimed_by=stopped)
+
+
+def broadcast_of_the_future(p: Population) -> None:
+    p.rows.change(p.rows.tables.broadcasts, p.told, revision=5)
+
+
+def broadcast_after_a_newer_one(p: Population) -> None:
+    p.rows.broadcast(p.idle, p.first_finished, 3, observable_name="half")
+
+
+def message_delivered_early(p: Population) -> None:
+    pair = {"name": "__actor_message__", "target": "another"}
+    p.rows.effect(p.idle, p.last_finished, status="completed", **pair)
 
 
 FAULTS: list[tuple[str, Callable[[Population], None]]] = [
@@ -176,6 +178,9 @@ FAULTS: list[tuple[str, Callable[[Population], None]]] = [
     ("I8", sequence_given_twice),
     ("I8", sequence_lost),
     ("I8", sequence_of_nobody),
+    ("I9", broadcast_of_the_future),
+    ("I9", broadcast_after_a_newer_one),
+    ("I10", message_delivered_early),
     ("I11", claim_left_lying),
     ("I11", effect_left_lying),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask_solid_objects import Actor, SolidObjects, operation, query
+from flask_solid_objects import Actor, CommitContext, EffectContext, SolidObjects, operation, query
 
 solid = SolidObjects()
 
@@ -18,6 +18,15 @@ class Counter(Actor):
     @query
     def doubled(self) -> int:
         return 2
+
+
+@solid.effect
+def charge(context: EffectContext, *, amount: int) -> str:
+    return str(amount)
+
+
+@solid.commit_action
+def record(context: CommitContext, *, order_id: int) -> None: ...
 
 
 counter = Counter.ref("global")
@@ -38,3 +47,12 @@ counter.value.missing()
 Counter.ref(5)
 counter.destroy(1)
 text: str = counter.increment()
+charge.emit(amount="5")
+charge.emit(5)
+charge.using(on_done=1)
+charge.using(delay=1).emit(other=1)
+record.stage(order="7")
+record.stage()
+counter.increment.using(every=60).schedule(amount="5")
+counter.increment.using(missed="some")
+counter.increment.unschedule(name="x")

@@ -332,3 +332,48 @@ def test_processes_upgrade_at_once(engine: Engine) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert check(engine).ok
     assert versions_in(engine) == [HEAD]
+
+
+# -- on data -----------------------------------------------------------------------------------
+
+
+def test_an_upgrade_keeps_the_data(engine: Engine) -> None:
+    """From the first release's tables, with rows in them, to this one's and back: every row is still there."""
+    upgrade(engine, revision="solid_objects_0001")
+    now = "2026-01-02 03:04:05.000006"
+    run(
+        engine,
+        "INSERT INTO solid_objects_instances (actor_type, actor_id, state, next_message_sequence, created_at, "
+        f"updated_at) VALUES ('Counter', 'a', '{{}}', 2, '{now}', '{now}')",
+        "INSERT INTO solid_objects_messages (instance_id, actor_type, actor_id, operation, delivery_mode, arguments, "
+        "sequence, max_attempts, request_id, enqueued_at, available_at, last_failed_at, created_at, updated_at) "
+        f"SELECT id, 'Counter', 'a', 'add', 'async', '{{}}', 1, 5, 'r', '{now}', '{now}', '{now}', '{now}', '{now}' "
+        "FROM solid_objects_instances",
+        "INSERT INTO solid_objects_effects (message_id, instance_id, effect_id, name, target, arguments, max_attempts, "
+        f"available_at, created_at, updated_at) SELECT id, instance_id, 'e', 'charge', 'x', '{{}}', 5, '{now}', "
+        f"'{now}', '{now}' FROM solid_objects_messages",
+        "INSERT INTO solid_objects_reminders (instance_id, actor_type, actor_id, name, operation, arguments, "
+        f"next_run_at, created_at, updated_at) SELECT id, 'Counter', 'a', 'ring:k', 'ring', '{{}}', '{now}', '{now}', "
+        f"'{now}' FROM solid_objects_instances",
+    )
+    before = check(engine)
+
+    upgrade(engine)
+
+    assert not before.ok
+    assert check(engine).ok
+    assert versions_in(engine) == [HEAD]
+    tables = build_tables(MetaData())
+    name = tables.reminders.c.name
+    with engine.connect() as connection:
+        assert [row[0] for row in connection.execute(select(tables.messages.c.request_id))] == ["r"]
+        assert [row[0] for row in connection.execute(select(tables.effects.c.target))] == ["x"]
+        stored = connection.execute(select(name)).scalar_one()
+    assert (stored.decode() if isinstance(stored, bytes) else stored) == "ring:k"
+
+    downgrade(engine, revision="solid_objects_0001")
+
+    assert versions_in(engine) == ["solid_objects_0001"]
+    with engine.connect() as connection:
+        assert connection.execute(select(tables.effects.c.effect_id)).scalar_one() == "e"
+        assert connection.execute(select(tables.reminders.c.operation)).scalar_one() == "ring"
