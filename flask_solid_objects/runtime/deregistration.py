@@ -25,6 +25,7 @@ class Deregistration:
         for process_id in dead:
             self.deregister(process_id, crashed=True)
             announce("process.pruned", process_id=process_id)
+        self._core.database.transact("free", lambda tx: store.effects.release_orphans(tx, threshold))
         return len(dead)
 
     def deregister(self, process_id: str, *, crashed: bool) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Select, bindparam, literal, select, union_all, update
@@ -75,7 +75,7 @@ class Effects:
         self._hand_back = dialect.compile(
             changed.where(*mine).values(**free, status="pending", attempt_count=uncounted)
         )
-        r = tables.effect_recoveries
+        r, p = tables.effect_recoveries, tables.processes
         opted_in = select(literal(1)).where(r.c.effect_id == e.c.effect_id, r.c.recovery_operation.is_not(None))
         held = (e.c.claimed_by == bindparam("w_process"), e.c.status == "processing", ~opted_in.exists())
         released = changed.where(*held).values(**free, status="pending", available_at=dialect.now)
@@ -86,6 +86,12 @@ class Effects:
             )
         )
         self._release_uncounted = dialect.compile(released.values(attempt_count=uncounted))
+        cutoff = bindparam("cutoff", type_=p.c.last_heartbeat_at.type)
+        alive = select(literal(1)).where(
+            p.c.id == e.c.claimed_by, p.c.shutdown_state != "stopped", p.c.last_heartbeat_at > cutoff
+        )
+        orphaned = changed.where(e.c.status == "processing", ~alive.exists(), ~opted_in.exists())
+        self._release_orphans = dialect.compile(orphaned.values(**free, status="pending", available_at=dialect.now))
 
     # -- delivery -----------------------------------------------------------------------------
 
@@ -129,6 +135,11 @@ class Effects:
     def release(self, tx: Transaction, process_id: str, *, counted: bool) -> int:
         """Free what a process held, but for effects that opted into recovery; how many there were."""
         return tx.write(self._release if counted else self._release_uncounted, w_process=process_id)
+
+    def release_orphans(self, tx: Transaction, threshold: float) -> int:
+        """Free what is held by nobody alive, such as a claim that committed after its process was swept; counted."""
+        cutoff = self._dialect.encode_time(tx.now() - timedelta(seconds=threshold))
+        return tx.write(self._release_orphans, cutoff=cutoff)
 
     def give_back(self, tx: Transaction, process_id: str) -> int:
         """After an unknown claim: whatever this process holds has not begun to run."""
