@@ -25,7 +25,7 @@ def judge(engine: Engine, tables: Tables, operations: int) -> tuple[list[str], i
     problems, entries, repeated = [], list[str](), 0
     with engine.connect() as connection:
         for row in connection.execute(select(tables.instances.c.id, tables.instances.c.state)).all():
-            state = _decoded(row.state)
+            state = decoded(row.state)
             ordered, results, extra = _messages_of(connection, tables, row.id)
             repeated += extra
             entries += state["entries"]
@@ -52,9 +52,9 @@ def _messages_of(connection: Connection, tables: Tables, instance_id: int) -> tu
     )
     rows = connection.execute(query).all()
     extra = sum(row.attempt_count - 1 for row in rows)
-    return [_decoded(row.arguments)["entry"] for row in rows], [_decoded(row.result) for row in rows], extra
+    return [decoded(row.arguments)["entry"] for row in rows], [decoded(row.result) for row in rows], extra
 
 
-def _decoded(stored: Any) -> Any:
+def decoded(stored: Any) -> Any:
     """A JSON column, which MySQL gives as text."""
     return json.loads(stored) if isinstance(stored, str) else stored
