@@ -31,6 +31,19 @@ _LEVELS = {
     "supervisor.started": logging.INFO,
     "supervisor.stopped": logging.INFO,
     "turn.handed_back": logging.INFO,
+    "wake_up.failed": logging.WARNING,
+    "wake_up.pooled_session": logging.WARNING,
+    "effect.failed": logging.WARNING,
+    "effect.dead": logging.ERROR,
+    "broadcast.failed": logging.WARNING,
+    "broadcast.dead": logging.ERROR,
+    "delivery.failed": logging.WARNING,
+    "delivery.postponed": logging.WARNING,
+    "reminder.failed": logging.WARNING,
+    "reminder.dead": logging.ERROR,
+    "relay.failed": logging.ERROR,
+    "relay.paused": logging.WARNING,
+    "payload.failed": logging.WARNING,
 }
 
 

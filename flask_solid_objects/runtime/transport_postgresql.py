@@ -73,8 +73,10 @@ class PostgresTransport(PublishingTransport):
                 if text == probe:
                     self._probed.set()
                     return True
-                if not text.startswith("probe "):
-                    self._outgoing.receive(text, wake_ups)
+                self._outgoing.receive(text, wake_ups)
+        if self._threads.stopping.is_set():
+            # Nothing was found out: the wait was cut short.
+            return False
         self.capability = WakeUpCapability(
             adapter="polling",
             crosses_processes=False,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flask_solid_objects.errors import InvalidSettings
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.redis_client import connect_redis
 from flask_solid_objects.runtime.transports import PublishingTransport
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.values import WakeUpCapability
@@ -24,14 +24,8 @@ class RedisTransport(PublishingTransport):
 
     def __init__(self, core: Core, url: str) -> None:
         super().__init__(core, "redis")
-        try:
-            import redis  # noqa: PLC0415 - an optional driver
-        except ImportError as error:
-            raise InvalidSettings(
-                {"SOLID_OBJECTS_REDIS_URL": "needs the redis package: pip install 'flask-solid-objects[redis]'"}
-            ) from error
-        # Health checks find a connection that died silently; the client reconnects by itself.
-        self._client: Any = redis.Redis.from_url(url, health_check_interval=10)
+        # Unanswered pings must end as well, or a connection that died silently is waited on for ever.
+        self._client: Any = connect_redis(url, socket_timeout=5, socket_connect_timeout=5)
         self._channel = core.database.channel
 
     def start(self, wake_ups: WakeUps) -> None:

@@ -22,6 +22,9 @@ from flask_solid_objects.values import WakeUpCapability
 _MOST_INSTANCES = 300
 _LONGEST_PAUSE = 5.0
 _UNWATCHED_SECONDS = 0.5
+# Between two sendings of one process; a burst of commits becomes few signals.
+_PACE_SECONDS = 0.005
+_LONGEST_IDLE = 0.5
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True):
@@ -48,8 +51,8 @@ class Threads:
             thread = threading.Thread(
                 target=self._forever, args=(role, run), name=f"solid-{self._name}-{role}", daemon=True
             )
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         self.stopping.set()
@@ -73,7 +76,7 @@ class Threads:
             except Exception as error:
                 self.tell(role, error)
             failures = 1 if clock.monotonic() - started > _LONGEST_PAUSE * 2 else failures + 1
-            clock.wait(self.stopping, clock.jitter(min(0.05 * 2.0**failures, _LONGEST_PAUSE)))
+            clock.wait(self.stopping, clock.jitter(min(0.05 * 2.0 ** min(failures, 10), _LONGEST_PAUSE)))
 
 
 class Outgoing:
@@ -96,19 +99,25 @@ class Outgoing:
                 self._instances.add(instance_id)
         self.ready.set()
 
-    def take(self) -> str:
-        """Everything that was added since the last time, as one text."""
+    def take(self) -> str | None:
+        """Everything that was added since the last time, as one text; None when there is nothing."""
         with self._lock:
+            self.ready.clear()
+            if not (self._anybody or self._instances or self._work):
+                return None
             many = self._anybody or len(self._instances) > _MOST_INSTANCES
             instances = None if many else sorted(self._instances)
             signal = Signal(self.origin, self._work, instances)
             self._instances, self._anybody, self._work = set(), False, False
-            self.ready.clear()
         return msgspec.json.encode(signal).decode()
 
     def receive(self, text: str | bytes, wake_ups: WakeUps) -> None:
-        """Deliver a received signal, unless it is our own."""
-        signal = msgspec.json.decode(text, type=Signal)
+        """Deliver a received signal, unless it is our own, or no signal: a probe, or another version's."""
+        try:
+            signal = msgspec.json.decode(text, type=Signal)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            announce("wake_up.foreign", length=len(text))
+            return
         if signal.origin == self.origin:
             return
         if signal.instances is None:
@@ -132,10 +141,12 @@ class PublishingTransport:
         if not self._sends:
             with self._lock:
                 if not self._sends:
-                    self._sends = True
+                    # Started first: where no thread can be, the next signal tries again.
                     self._threads.start("send", self._send)
+                    self._sends = True
 
     def stop(self) -> None:
+        """Send what still waits, such as the last signal of a short script, and end."""
         self._threads.stopping.set()
         self._outgoing.ready.set()
         self._threads.stop()
@@ -143,12 +154,19 @@ class PublishingTransport:
     def _send(self) -> None:
         """Send until stopped, over one connection; an error brings another one."""
         send, close = self._open_sender()
+        clock, stopping = self._core.seams.clock, self._threads.stopping
         try:
             while True:
-                self._outgoing.ready.wait()
-                if self._threads.stopping.is_set():
+                # Bounded, since taking clears the event that a stop may have set in the same moment.
+                waits = clock.wait(self._outgoing.ready, _LONGEST_IDLE)
+                if waits and (text := self._outgoing.take()) is not None:
+                    send(text)
+                if stopping.is_set():
+                    if (last := self._outgoing.take()) is not None:
+                        send(last)
                     return
-                send(self._outgoing.take())
+                # After it and not before: a signal alone is not held up, and of a burst few are sent.
+                clock.wait(stopping, _PACE_SECONDS)
         except Exception:
             # What was taken is lost with the connection; the next one tells everybody.
             self._outgoing.add(None, True)

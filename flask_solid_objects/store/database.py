@@ -96,8 +96,11 @@ class Database:
 
     @property
     def channel(self) -> str:
-        """A name for wake-ups that all processes of these tables share, and no others."""
-        place = f"{self.url.host}:{self.url.port}/{self.url.database}/{self._settings.table_prefix}"
+        """A name for wake-ups that all processes of these tables share, by whichever host name they know the server.
+
+        Two servers with a database of one name may share it on one Redis, which costs a look now and then.
+        """
+        place = f"{self.dialect.name}/{self.url.database}/{self._settings.table_prefix}"
         return "solid_objects_wake_up_" + hashlib.sha256(place.encode()).hexdigest()[:16]
 
     def dispose(self) -> None:
