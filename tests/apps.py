@@ -12,13 +12,14 @@ from sqlalchemy import URL, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from flask_solid_objects import Actor, SolidObjects, operation, query
+from flask_solid_objects.seams import Seams
 from flask_solid_objects.store.schema import upgrade
 
 
 class AppUnderTest:
     """An app with its own extension, actor class and model class, since all three belong to one app each."""
 
-    def __init__(self, url: URL, **config: Any) -> None:
+    def __init__(self, url: URL, *, seams: Seams | None = None, **config: Any) -> None:
         class Base(DeclarativeBase):
             pass
 
@@ -68,7 +69,7 @@ class AppUnderTest:
 
         self.Counter: Any = Counter
         self.db.init_app(self.app)
-        self.solid.init_app(self.app)
+        self.solid.init_app(self.app, seams=seams)
 
     @contextmanager
     def ready(self, *, made: bool = False) -> Iterator[AppUnderTest]:

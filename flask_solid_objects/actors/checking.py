@@ -56,7 +56,7 @@ def define(cls: object, name: str | None, aliases: tuple[str, ...]) -> ActorDefi
         schema=schema,
         operations=operations,
         observables=_observables(cls, fields, operations),
-        has_payloads=any(isinstance(_class_default(cls, name), Payload) for name in dir(cls)),
+        payloads=[name for name in dir(cls) if isinstance(_class_default(cls, name), Payload)],
     )
 
 

@@ -75,7 +75,7 @@ class ActorDefinition:
         schema: StateSchema,
         operations: Mapping[str, OperationDefinition],
         observables: Sequence[ObservableDefinition] = (),
-        has_payloads: bool = False,
+        payloads: Sequence[str] = (),
     ) -> None:
         self.actor_type = actor_type
         self.aliases = aliases
@@ -85,7 +85,8 @@ class ActorDefinition:
         self.operations = dict(operations)
         self.observables = {each.name: each for each in observables}
         self.has_computed_observables = any(each.computed is not None for each in observables)
-        self.has_payloads = has_payloads
+        self.payloads = tuple(payloads)
+        self.has_payloads = bool(payloads)
         self.has_activate_hook = cls.on_activate is not Actor.on_activate
         self.has_deactivate_hook = cls.on_deactivate is not Actor.on_deactivate
 

@@ -157,6 +157,8 @@ class EffectRegistry:
 
     def __init__(self) -> None:
         self._effects: dict[str, Effect[..., Any]] = {}
+        # What a test has this process run instead, and nothing else; see flask_solid_objects.testing.
+        self.replacements: Mapping[str, Effect[..., Any]] | None = None
 
     def register(
         self, function: Callable[Concatenate[EffectContext, P], R], name: str | None, max_attempts: int | None
@@ -188,13 +190,18 @@ class EffectRegistry:
 
     def names(self) -> tuple[str, ...]:
         """The effects that this process can run."""
-        return tuple(self._effects)
+        return tuple(self._runnable)
 
     def find(self, name: str) -> Effect[..., Any] | None:
-        return self._effects.get(name)
+        """The effect that this process runs under a name."""
+        return self._runnable.get(name)
 
     def mapping(self) -> Mapping[str, Effect[..., Any]]:
         return self._effects
+
+    @property
+    def _runnable(self) -> Mapping[str, Effect[..., Any]]:
+        return self._effects if self.replacements is None else self.replacements
 
 
 def _full_name(function: Callable[..., Any]) -> str:

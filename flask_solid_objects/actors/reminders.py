@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,14 @@ from flask_solid_objects.actors.options import SCHEDULE, require
 from flask_solid_objects.actors.recurrence import checked_recurrence
 from flask_solid_objects.actors.staging import stage_for
 from flask_solid_objects.errors import StagingUnavailable
-from flask_solid_objects.intents import CancelReminder, CancelReminders, SetReminder, current_turn, folded
+from flask_solid_objects.intents import (
+    CancelReminder,
+    CancelReminders,
+    ReminderIntent,
+    SetReminder,
+    current_turn,
+    folded,
+)
 from flask_solid_objects.values import Options, Reminder
 
 _NAME_LENGTH = 191
@@ -92,15 +99,19 @@ def _visible(title: str) -> dict[str, Reminder]:
     turn = current_turn.get()
     if turn is None or turn.read_reminders is None:
         raise StagingUnavailable("reminder", title)
-    committed = dict(turn.read_reminders())
-    if turn.stage is not None and turn.stage.reminders:
-        operations, names, armed = folded(turn.stage.reminders)
-        former = dict(committed)
-        for name, each in former.items():
-            if each.operation in operations or name in names:
-                del committed[name]
-        committed |= {name: _as_reminder(intent, former.get(name)) for name, intent in armed.items()}
-    return {name: each for name, each in committed.items() if each.status in ("scheduled", "paused")}
+    found = turn.read_reminders()
+    if turn.stage is not None:
+        found = with_staged(found, turn.stage.reminders)
+    return {name: each for name, each in found.items() if each.status in ("scheduled", "paused")}
+
+
+def with_staged(committed: Mapping[str, Reminder], intents: Sequence[ReminderIntent]) -> Mapping[str, Reminder]:
+    """The reminders of an actor as its turn would leave them, by name."""
+    if not intents:
+        return committed
+    operations, names, armed = folded(intents)
+    kept = {name: each for name, each in committed.items() if each.operation not in operations and name not in names}
+    return kept | {name: _as_reminder(intent, kept.get(name)) for name, intent in armed.items()}
 
 
 def _as_reminder(intent: SetReminder, former: Reminder | None) -> Reminder:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from flask_solid_objects.errors import CommitActionUnavailable
 from flask_solid_objects.intents import CurrentTurn, StagedAction, current_turn
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
-from flask_solid_objects.store.commit_session import commit_session
+from flask_solid_objects.store.commit_session import CommitSession, commit_session
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import Claim, CommitContext, Session
+from flask_solid_objects.values import Claim, CommitContext
 
 
 class ActionFailed(Exception):
@@ -42,14 +44,15 @@ def _run_all(core: Core, claim: Claim, actions: Sequence[StagedAction], tx: Tran
             try:
                 core.run_actor_code(partial(_run, core, claim, action, session, tx))
             except Exception as error:
-                if core.database.is_repeatable(error):
-                    raise
+                conflict = _conflict_of(core, error)
+                if conflict is not None:
+                    raise conflict  # noqa: B904 - it is in the chain already
                 announce("commit_action.failed", actor=claim.key, action=action.name, error=type(error).__name__)
                 raise ActionFailed(_explained(core, action, error)) from error
             announce("commit_action.completed", actor=claim.key, action=action.name)
 
 
-def _run(core: Core, claim: Claim, action: StagedAction, session: Session, tx: Transaction) -> None:
+def _run(core: Core, claim: Claim, action: StagedAction, session: CommitSession, tx: Transaction) -> None:
     message = claim.message
     context = CommitContext(
         session=session,
@@ -62,8 +65,18 @@ def _run(core: Core, claim: Claim, action: StagedAction, session: Session, tx: T
     )
     current_turn.set(CurrentTurn(key=claim.key, operation=f"commit action {action.name}", connection=tx.connection))
     action.run(context, **action.decode(action.arguments))
+    session.check_open()
     core.seams.checkpoints.reach("commit_action.ran", claim=claim, action=action.name)
     session.commit()
+
+
+def _conflict_of(core: Core, error: Exception) -> BaseException | None:
+    """The error for which the unit may run again; after a deadlock one of the savepoint, which is gone, hides it."""
+    seen: BaseException | None = error
+    while seen is not None and not core.database.is_repeatable(seen):
+        # An error that is not the database's is what the action made of it.
+        seen = seen.__context__ if isinstance(error, SQLAlchemyError) else None
+    return seen
 
 
 def _explained(core: Core, action: StagedAction, error: Exception) -> Exception:

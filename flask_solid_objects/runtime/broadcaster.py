@@ -52,9 +52,9 @@ class Broadcaster(Role):
 
     def _claim(self) -> list[BroadcastRow]:
         broadcasts, process_id = self._core.store.broadcasts, self.registration.id
-        if not self._core.database.read(broadcasts.has_work):
-            return []
         stale = self._core.settings.process_alive_threshold
+        if not self._core.database.read(lambda tx: broadcasts.has_work(tx, stale_seconds=stale)):
+            return []
 
         def claim(tx: Transaction) -> list[BroadcastRow]:
             return broadcasts.claim(tx, process_id, _AT_ONCE, stale_seconds=stale)

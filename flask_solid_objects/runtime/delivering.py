@@ -31,7 +31,7 @@ from flask_solid_objects.store.deliveries import Delivery, Pair
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey, NewMessage
 
-_PAIRS_AT_ONCE = 50
+_MESSAGES_SEEN = 50
 _MESSAGES_AT_ONCE = 100
 # What can never be delivered, however often it is tried.
 _FINAL = (IdempotencyConflict, UnknownOperation, InvalidPayload)
@@ -46,33 +46,49 @@ class Delivering:
     def run_once(self) -> bool:
         """Deliver what is due, up to a bound; whether there was any."""
         deliveries = self._core.store.deliveries
-        pairs = self._core.database.read(lambda tx: deliveries.due(tx, _PAIRS_AT_ONCE))
+        pairs, is_page = self._core.database.read(lambda tx: deliveries.due(tx, _MESSAGES_SEEN))
         # Several roles see the same pairs; starting anywhere, they wait for each other's locks less.
         start = random.randrange(len(pairs)) if pairs else 0  # noqa: S311 - not a secret
-        return sum(self._attempt(pair) for pair in [*pairs[start:], *pairs[:start]]) > 0
+        delivered = sum(self._attempt(pair) for pair in [*pairs[start:], *pairs[:start]])
+        # A page may be full of one stuck pair, behind which others wait.
+        return delivered > 0 or is_page
 
     def _attempt(self, pair: Pair) -> int:
         try:
-            receiver_id, delivered = self._core.database.transact("deliver", lambda tx: self._deliver(tx, pair))
+            return self._transact(pair, _MESSAGES_AT_ONCE)
         except (CommitUnknown, DatabaseDeadlineExceeded):
             # Either it was done or it was not; the rows say which, at the next look.
             raise
         except Exception as error:
+            announce("delivery.failed", instance_id=pair.instance_id, error=type(error).__name__)
+        try:
+            # Any of them may be to blame, so that only the head is tried.
+            return self._transact(pair, 1)
+        except (CommitUnknown, DatabaseDeadlineExceeded):
+            raise
+        except Exception as error:
             document = error_document(error)
             self._core.database.transact("postpone", lambda tx: self._postpone_head(tx, pair, document))
-            announce("delivery.failed", instance_id=pair.instance_id, error=type(error).__name__)
             return 0
+
+    def _transact(self, pair: Pair, most: int) -> int:
+        receiver_id, delivered = self._core.database.transact("deliver", lambda tx: self._deliver(tx, pair, most))
         if delivered:
             self._wake_ups.signal(instance_id=receiver_id, work=True)
         return delivered
 
-    def _deliver(self, tx: Transaction, pair: Pair) -> tuple[int, int]:
+    def _deliver(self, tx: Transaction, pair: Pair, most: int) -> tuple[int, int]:
         """Deliver the next messages of a pair until one cannot be; the receiver's id and how many."""
         store, deliveries = self._core.store, self._core.store.deliveries
         first = _decode(pair.arguments)
         key = ActorKey(actor_type=first.type, actor_id=first.id)
-        receiver = store.instances.lock_or_create(tx, key, first.state_version)
-        waiting = deliveries.next_of(tx, pair, _MESSAGES_AT_ONCE)
+        receiver = store.instances.lock(tx, key)
+        if receiver is None:
+            # Nobody may appear for a message that another role delivered, or that went with its sender.
+            if not deliveries.has_next(tx, pair):
+                return 0, 0
+            receiver = store.instances.lock_or_create(tx, key, first.state_version)
+        waiting = deliveries.next_of(tx, pair, most)
         tx.checkpoints.reach("delivery.locked", key=key, count=len(waiting))
         if not waiting:
             return receiver.id, 0
@@ -93,7 +109,7 @@ class Delivering:
                 announce("effect.dead", actor=key, effect_id=delivery.effect_id, error=type(error).__name__)
             else:
                 delivered.append(delivery)
-        deliveries.complete(tx, pair, delivered)
+        deliveries.complete(tx, delivered)
         return receiver.id, len(delivered)
 
     def _enqueue(self, tx: Transaction, delivery: Delivery, receiver_id: int, key: ActorKey) -> None:

@@ -12,13 +12,20 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from flask_solid_objects.actors.recurrence import END_OF_TIME, Recurrence
-from flask_solid_objects.errors import MailboxFull, SolidObjectsError, UnknownActorType, UnknownOperation
-from flask_solid_objects.payloads import encode
+from flask_solid_objects.errors import (
+    CommitUnknown,
+    DatabaseDeadlineExceeded,
+    MailboxFull,
+    UnknownActorType,
+    UnknownOperation,
+)
+from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
+from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.reminders import ReminderRow
 from flask_solid_objects.store.transaction import Transaction
@@ -44,20 +51,29 @@ class ReminderScheduler(Role):
         rung = self.ring_due()
         return self._delivering.run_once() or rung > 0
 
-    def ring_due(self, now: datetime | None = None) -> int:
-        """Ring what is due, up to a page; how many rang.
+    def ring_due(self, now: datetime | None = None, most: int = _AT_ONCE) -> int:
+        """Ring what is due, up to ``most``; how many rang.
 
         :param now: instead of the database's time, for tests of an application.
         """
         reminders = self._core.store.reminders
-        due = self._core.database.read(lambda tx: reminders.due(tx, now or tx.now(), _AT_ONCE))
+        due = self._core.database.read(lambda tx: reminders.due(tx, now or tx.now(), most))
         # Several schedulers see the same page; starting anywhere, they wait for each other's locks less.
         start = random.randrange(len(due)) if due else 0  # noqa: S311 - not a secret
         return sum(self._ring(row, now) for row in [*due[start:], *due[:start]] if not self.is_stopping)
 
     def _ring(self, row: ReminderRow, now: datetime | None) -> bool:
         self._core.seams.checkpoints.reach("reminder.due", row=row)
-        rang = self._core.database.transact("ring", lambda tx: self._ring_locked(tx, row, now))
+        try:
+            rang = self._core.database.transact("ring", lambda tx: self._ring_locked(tx, row, now))
+        except (CommitUnknown, DatabaseDeadlineExceeded):
+            # Either it rang or it did not; the row says which, at the next look.
+            raise
+        except Exception as error:
+            # Such as a time zone that this machine does not know: nobody else's reminder waits for it.
+            cause = error
+            self._core.database.transact("postpone", lambda tx: self._postpone_seen(tx, row, cause))
+            return False
         if rang:
             self._wake_ups.signal(instance_id=row.instance_id, work=True)
         return rang
@@ -74,8 +90,7 @@ class ReminderScheduler(Role):
         next_run_at, missed = _after(row.reminder, row.due_at, now)
         rung = RungReminder(id=row.id, generation=row.generation, due_at=row.due_at, missed=min(missed, _MOST_MISSED))
         try:
-            self._check(row)
-            store.admission.admit(tx, self._message(row, rung), None)
+            store.admission.admit(tx, ringing(self._core, row, rung), None)
         except (MailboxFull, UnknownOperation, UnknownActorType) as error:
             self._postpone(tx, row, error)
             return False
@@ -84,28 +99,22 @@ class ReminderScheduler(Role):
         announce("reminder.enqueued", actor=row.actor, operation=row.reminder.operation, lateness=lateness)
         return True
 
-    def _check(self, row: ReminderRow) -> None:
-        self._core.registry.get(row.actor.actor_type).lookup(row.reminder.operation)
+    def _postpone_seen(self, tx: Transaction, seen: ReminderRow, error: Exception) -> None:
+        """Postpone what failed in a transaction that is gone, unless it has changed since."""
+        store = self._core.store
+        if store.instances.lock_by_id(tx, seen.instance_id) is None:
+            return
+        row = store.reminders.lock(tx, seen.id)
+        if row == seen:
+            self._postpone(tx, row, error)
 
-    def _message(self, row: ReminderRow, rung: RungReminder) -> NewMessage:
-        return NewMessage(
-            key=row.actor,
-            operation=row.reminder.operation,
-            delivery_mode="internal",
-            arguments=row.arguments,
-            request_id=str(uuid.uuid4()),
-            max_attempts=self._core.settings.max_attempts,
-            instance_id=row.instance_id,
-            reminder=rung,
-        )
-
-    def _postpone(self, tx: Transaction, row: ReminderRow, error: SolidObjectsError) -> None:
+    def _postpone(self, tx: Transaction, row: ReminderRow, error: Exception) -> None:
         settings, attempt = self._core.settings, row.attempts + 1
         pause = settings.pause_after(attempt)
         if isinstance(error, UnknownActorType):
             pause = max(pause, _UNKNOWN_TYPE_SECONDS)
         until = None if attempt >= settings.max_attempts else tx.now() + timedelta(seconds=pause)
-        document = {"class": type(error).__name__, "message": str(error), "backtrace": []}
+        document = decode(error_document(error))
         text = encode({**document, "due_at": row.due_at.isoformat()}, path="error")
         self._core.store.reminders.postpone(tx, row, until=until, error=text)
         announce(
@@ -115,6 +124,24 @@ class ReminderScheduler(Role):
             attempt=attempt,
             error=type(error).__name__,
         )
+
+
+def ringing(core: Core, row: ReminderRow, rung: RungReminder) -> NewMessage:
+    """The message of a reminder.
+
+    :raises UnknownActorType, UnknownOperation: this process could not run it.
+    """
+    core.registry.get(row.actor.actor_type).lookup(row.reminder.operation)
+    return NewMessage(
+        key=row.actor,
+        operation=row.reminder.operation,
+        delivery_mode="internal",
+        arguments=row.arguments,
+        request_id=str(uuid.uuid4()),
+        max_attempts=core.settings.max_attempts,
+        instance_id=row.instance_id,
+        reminder=rung,
+    )
 
 
 def _after(reminder: Reminder, due_at: datetime, now: datetime) -> tuple[datetime | None, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from flask_solid_objects.actors.reminders import with_staged
 from flask_solid_objects.errors import (
     QueryMutatedState,
     Rejected,
@@ -171,7 +172,8 @@ class TurnRunner:
             if text != before:
                 raise QueryMutatedState(claim.key.actor_type, operation.name)
             return Completed(Completion(state=None, result=result, remembered_keys=keys), activation)
-        observed = self._observe(claim, activation, read_reminders)
+        staged_reminders = stage.reminders
+        observed = self._observe(claim, activation, lambda: with_staged(read_reminders(), staged_reminders))
         definition.set_context(actor, None)
         if len(text) > settings.warn_state_bytes:
             announce("state.large", actor=claim.key, characters=len(text), threshold=settings.warn_state_bytes)

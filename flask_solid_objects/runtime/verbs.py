@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from flask_solid_objects.actors.definition import OperationDefinition, Target
@@ -19,6 +20,7 @@ from flask_solid_objects.runtime.messages import Messages, rejected
 from flask_solid_objects.runtime.policies import PolicyName
 from flask_solid_objects.runtime.sending import Sending
 from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import (
     TERMINAL,
     Access,
@@ -27,6 +29,7 @@ from flask_solid_objects.values import (
     NewMessage,
     Options,
     Outcome,
+    Reminder,
 )
 
 DEFAULT_TIMEOUT = 5.0
@@ -85,7 +88,9 @@ class Verbs:
         text, version = found or ("{}", target.definition.state_version)
 
         def load() -> Any:
-            current_turn.set(CurrentTurn(key=target.key, operation="state_migration"))
+            # Observables may look at reminders.
+            turn = CurrentTurn(key=target.key, operation="snapshot", read_reminders=lambda: self._reminders(target))
+            current_turn.set(turn)
             return target.definition.snapshot(target.key, text, version)
 
         return self._core.run_actor_code(load)
@@ -154,6 +159,16 @@ class Verbs:
         return self.messages.value_of(answer.record)
 
     # -- parts --------------------------------------------------------------------------------
+
+    def _reminders(self, target: Target) -> Mapping[str, Reminder]:
+        """The actor's committed reminders by name; none of an actor that was never used."""
+        store = self._core.store
+
+        def read(tx: Transaction) -> Mapping[str, Reminder]:
+            instance = store.instances.find(tx, target.key)
+            return {} if instance is None else store.reminders.of_actor(tx, instance.id)
+
+        return self._core.database.read(read)
 
     def _value(self, operation: OperationDefinition, answer: Answer) -> Any:
         if answer.completed is None:

@@ -53,10 +53,9 @@ class Broadcasts:
             .limit(bindparam("most"))
             .with_for_update(skip_locked=True)
         )
-        self._any = dialect.compile(
-            select(b.c.id).where(or_(and_(b.c.status == "pending", due), b.c.status == "processing")).limit(1)
-        )
         stale = b.c.claimed_at <= bindparam("stale", type_=b.c.claimed_at.type)
+        waits = or_(and_(b.c.status == "pending", due), and_(b.c.status == "processing", stale))
+        self._any = dialect.compile(select(b.c.id).where(waits).limit(1))
         self._stale = dialect.compile(
             select(b.c.id)
             .where(b.c.status == "processing", stale)
@@ -93,7 +92,7 @@ class Broadcasts:
         now = tx.now()
         ids = [row[0] for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
         if len(ids) < most:
-            stale = self._dialect.encode_time(now - timedelta(seconds=stale_seconds))
+            stale = self._stale_at(now, stale_seconds)
             ids += [row[0] for row in tx.rows(self._stale, stale=stale, most=most - len(ids))]
         if not ids:
             return []
@@ -101,9 +100,11 @@ class Broadcasts:
         tx.write(self._list("claim", len(ids)), claimed_by=process_id, **given)
         return [self.row_of(row) for row in tx.rows(self._list("read", len(ids)), **given)]
 
-    def has_work(self, tx: Transaction) -> bool:
-        """A look without locks, so that an idle role does not write."""
-        return tx.one(self._any, now=self._dialect.encode_time(tx.now())) is not None
+    def has_work(self, tx: Transaction, *, stale_seconds: float) -> bool:
+        """A look without locks, so that an idle role does not write, nor one while others deliver."""
+        now = tx.now()
+        found = tx.one(self._any, now=self._dialect.encode_time(now), stale=self._stale_at(now, stale_seconds))
+        return found is not None
 
     def deliver(self, tx: Transaction, rows: Sequence[BroadcastRow], process_id: str) -> None:
         """Mark rows delivered that this process still has."""
@@ -168,6 +169,9 @@ class Broadcasts:
             updated_at=updated_at,
             error=row[13],
         )
+
+    def _stale_at(self, now: datetime, seconds: float) -> Any:
+        return self._dialect.encode_time(now - timedelta(seconds=seconds))
 
     def _list(self, act: str, count: int) -> Statement:
         """A statement on a number of rows by id, compiled once for each number."""

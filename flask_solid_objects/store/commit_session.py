@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.sql import visitors
 
 from flask_solid_objects.errors import CommitActionUnavailable
+from flask_solid_objects.store.statements import ends_transaction
 from flask_solid_objects.store.transaction import Transaction
 
 
@@ -22,7 +25,15 @@ class CommitSession(Session):
 
     def __init__(self, connection: Connection, bind_keys: Collection[str | None] | None) -> None:
         super().__init__(bind=connection, join_transaction_mode="create_savepoint")
-        self._bind_keys = bind_keys
+        self._bind_keys, self._turns = bind_keys, connection.get_transaction()
+
+    def check_open(self) -> None:
+        """Make sure that the turn's transaction is still the one that was open in the beginning.
+
+        :raises CommitActionUnavailable: a commit action has ended it, and took no notice of the error.
+        """
+        if self._turns is None or not self._turns.is_active:
+            raise _unavailable()
 
     def get_bind(self, mapper: Any = None, *, clause: Any = None, **options: Any) -> Any:
         """The turn's connection, whatever is asked for.
@@ -41,13 +52,47 @@ class CommitSession(Session):
         return super().get_bind(mapper, clause=clause, **options)
 
 
-def commit_session(tx: Transaction, bind_keys: Collection[str | None] | None) -> CommitSession:
-    """A session on the connection of an open unit of work; whoever asked closes it.
+@contextmanager
+def commit_session(tx: Transaction, bind_keys: Collection[str | None] | None) -> Iterator[CommitSession]:
+    """A session on the connection of an open unit of work, whose transaction nobody can end meanwhile.
 
     :param bind_keys: the application's binds that are this database; None when it has no binds.
     """
-    assert tx.connection is not None, "units of the runtime have one"
-    return CommitSession(tx.connection, bind_keys)
+    connection = tx.connection
+    assert connection is not None, "units of the runtime have one"
+    event.listen(connection, "commit", _refuse_commit)
+    event.listen(connection, "before_cursor_execute", _refuse_what_ends)
+    session = CommitSession(connection, bind_keys)
+    try:
+        yield session
+    except BaseException:
+        # After a deadlock MySQL has no savepoint to go back to; what counts is why.
+        with suppress(SQLAlchemyError):
+            session.close()
+        raise
+    else:
+        session.close()
+    finally:
+        event.remove(connection, "commit", _refuse_commit)
+        event.remove(connection, "before_cursor_execute", _refuse_what_ends)
+
+
+def _refuse_commit(connection: Connection) -> None:
+    # Whatever comes of the error, SQLAlchemy takes the transaction for ended: make it so, without its work.
+    connection.connection.rollback()
+    raise _unavailable()
+
+
+def _refuse_what_ends(_connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
+    if ends_transaction(statement):
+        raise _unavailable()
+
+
+def _unavailable() -> CommitActionUnavailable:
+    return CommitActionUnavailable(
+        "A commit action cannot end the transaction that commits its turn: leave out COMMIT, ROLLBACK and changes of "
+        "the schema. context.session may commit and roll back its own work."
+    )
 
 
 def _tables(mapper: Any, clause: Any) -> list[Table]:

@@ -124,6 +124,8 @@ class Database:
             try:
                 with self._unit(name, limit) as transaction:
                     return work(transaction)
+            except _Refused as refused:
+                raise refused.cause from None
             except _Repeat as repeat:
                 cause = repeat.cause
             pause = clock.jitter(min(0.001 * 2.0 ** min(repetition, 10), self.dialect.longest_pause))
@@ -183,7 +185,11 @@ class Database:
         except Exception as error:
             driver_error = getattr(error, "orig", None) or error
             if self.dialect.is_definite_at_commit(driver_error):
-                raise
+                # SQLite keeps the transaction open, while SQLAlchemy takes it for ended.
+                connection.connection.rollback()
+                if self._fault(driver_error) is Fault.CONFLICT:
+                    raise
+                raise _Refused(error) from error
             connection.invalidate()
             raise CommitUnknown(f"{name}: {type(driver_error).__name__} at COMMIT") from error
 
@@ -224,7 +230,7 @@ class Database:
         """Turn driver errors into ours at this border, with the original as the cause."""
         try:
             yield
-        except (SolidObjectsError, _Repeat):
+        except (SolidObjectsError, _Repeat, _Refused):
             raise
         except Exception as error:
             driver_error = getattr(error, "orig", None) or error
@@ -294,6 +300,14 @@ class Database:
                     "SQLite is in journal mode %s: readers block writers. Run `flask solid upgrade` once.", mode
                 )
         self._process().checked = True
+
+
+class _Refused(Exception):
+    """The unit was rolled back at its commit, by a constraint that it would break again."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class _Repeat(Exception):

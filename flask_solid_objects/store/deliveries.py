@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import bindparam, select, update
 
 from flask_solid_objects.intents import ACTOR_MESSAGE
-from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.dialects import Dialect, Statement
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 
@@ -71,13 +71,13 @@ class Deliveries:
             .limit(bindparam("most"))
             .with_for_update()
         )
+        self._any = dialect.compile(select(e.c.id).where(*pending).limit(1))
         changed = update(e).values(updated_at=dialect.now)
-        through = e.c.id <= bindparam("w_through")
-        self._complete = dialect.compile(
-            changed.where(*pending, through).values(
-                status="completed", attempt_count=e.c.attempt_count + 1, completed_at=dialect.now, error=None
-            )
+        self._completed = changed.values(
+            status="completed", attempt_count=e.c.attempt_count + 1, completed_at=dialect.now, error=None
         )
+        self._completions: dict[int, Statement] = {}
+        self._table = e
         one = e.c.id == bindparam("w_id")
         self._fail = dialect.compile(changed.where(one).values(attempt_count=e.c.attempt_count + 1), "status", "error")
         self._move = dialect.compile(
@@ -85,12 +85,17 @@ class Deliveries:
             "available_at",
         )
 
-    def due(self, tx: Transaction, most: int) -> list[Pair]:
-        """Pairs with a message due, the longest due first, each once; nothing is locked."""
+    def due(self, tx: Transaction, most: int) -> tuple[list[Pair], bool]:
+        """The pairs of the longest due messages, each once, and whether there may be more; nothing is locked."""
         found: dict[tuple[int, str], Pair] = {}
-        for instance_id, target, arguments in tx.rows(self._due, now=self._dialect.encode_time(tx.now()), most=most):
+        rows = tx.rows(self._due, now=self._dialect.encode_time(tx.now()), most=most)
+        for instance_id, target, arguments in rows:
             found.setdefault((instance_id, target), Pair(instance_id=instance_id, target=target, arguments=arguments))
-        return list(found.values())
+        return list(found.values()), len(rows) == most
+
+    def has_next(self, tx: Transaction, pair: Pair) -> bool:
+        """Whether the pair has an undelivered message; nothing is locked."""
+        return tx.one(self._any, **self._pair(pair)) is not None
 
     def next_of(self, tx: Transaction, pair: Pair, most: int) -> list[Delivery]:
         """Lock the pair's next messages in their order; the receiver's row is locked before."""
@@ -113,10 +118,20 @@ class Deliveries:
             )
         return deliveries
 
-    def complete(self, tx: Transaction, pair: Pair, delivered: Sequence[Delivery]) -> None:
-        """Mark the first ones of the locked pair delivered."""
-        if delivered:
-            tx.write(self._complete, **self._pair(pair), w_through=delivered[-1].id)
+    def complete(self, tx: Transaction, delivered: Sequence[Delivery]) -> None:
+        """Mark messages delivered; by their ids, since an operator may have revived another one of the pair since."""
+        if not delivered:
+            return
+        # Filled up with the last one, so that few statements serve every number.
+        count = 1 << (len(delivered) - 1).bit_length()
+        ids = [delivery.id for delivery in delivered] + [delivered[-1].id] * (count - len(delivered))
+        statement = self._completions.get(count)
+        if statement is None:
+            id_column = self._table.c.id
+            given = [bindparam(f"w_id_{n}", type_=id_column.type) for n in range(count)]
+            statement = self._dialect.compile(self._completed.where(id_column.in_(given)))
+            self._completions[count] = statement
+        tx.write(statement, **{f"w_id_{n}": each for n, each in enumerate(ids)})
 
     def bury(self, tx: Transaction, delivery: Delivery, error: str) -> None:
         """End a message that can never be delivered; the next of its pair is free."""

@@ -19,6 +19,21 @@ _HARMLESS = re.compile(
     r"\s*(set\s+(local\s+|session\s+)?transaction|savepoint|release|rollback|begin|start)\b", re.IGNORECASE
 )
 
+# Blocks and functions of PostgreSQL, which have a BEGIN and END of another kind.
+_BODIES = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
+# What ends a transaction; DDL does so unasked in MySQL. Going back to a savepoint does not.
+_ENDS = re.compile(
+    r"(^|;)\s*(commit|end|abort|begin|start\s+transaction|rollback(?!\s+((work|transaction)\s+)?to\b)|xa|"
+    r"prepare\s+transaction|set\s+autocommit|(un)?lock\s+tables?|(create|alter|drop|truncate|rename)(?!\s+temp))\b",
+    re.IGNORECASE,
+)
+
+
+def ends_transaction(statement: str) -> bool:
+    """True for what ends the transaction in which it is sent, or would in one of the databases."""
+    bare = _BODIES.sub("''", _LITERALS.sub("''", _COMMENTS.sub(" ", statement)))
+    return _ENDS.search(bare) is not None
+
 
 def is_write(statement: str, context: Any = None) -> bool:
     """True for DML, DDL, locking reads and whatever else is not plainly a read.

@@ -6,6 +6,7 @@ that are taken out by actor code are read-only until they are given back. Reads 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Engine, StaticPool, event
@@ -23,6 +24,7 @@ def guard(engine: Engine) -> None:
     event.listen(engine, "before_cursor_execute", _before_execute)
     if isinstance(engine.pool, StaticPool):
         # One connection for all threads: made read-only here, it would be so for whoever else writes meanwhile.
+        _keep_turn(engine)
         return
     event.listen(engine, "checkout", _on_checkout)
     event.listen(engine, "checkin", _on_checkin)
@@ -33,6 +35,24 @@ def _before_execute(connection: Any, _cursor: Any, statement: str, _parameters: 
     # In memory the turn's own transaction is on the application's only engine; a commit action writes there.
     if turn is not None and turn.connection is not connection and is_write(statement, context):
         raise forbidden(turn)
+
+
+def _keep_turn(engine: Engine) -> None:
+    """Let a session of the application that has read in a commit action end without ending the turn's transaction.
+
+    Both are on the only connection; the session of the commit action itself ends its savepoints only.
+    """
+    dialect: Any = engine.dialect
+    dialect.do_rollback, dialect.do_commit = _outside_actions(dialect.do_rollback), _outside_actions(dialect.do_commit)
+
+
+def _outside_actions(end: Callable[[Any], None]) -> Callable[[Any], None]:
+    def end_unless_in_action(connection: Any) -> None:
+        turn = current_turn.get()
+        if turn is None or turn.connection is None:
+            end(connection)
+
+    return end_unless_in_action
 
 
 def forbidden(turn: CurrentTurn) -> ApplicationWriteForbidden:

@@ -19,12 +19,15 @@ branch_labels = None
 depends_on = None
 
 NEW_COLUMNS = ("reminder_due_at", "missed_count", "first_failed_at")
+# In this order: the first that begins with instance_id serves the foreign key on MySQL.
 INDEXES = {
+    "effects_instance": ["instance_id", "id"],
     "effects_poll": ["status", "name", "available_at", "id"],
     "effects_target": ["instance_id", "target", "status", "id"],
     "effects_status": ["status", "id"],
 }
-FORMER_INDEXES = {
+FORMER_INDEXES: dict[str, list[str]] = {
+    "effects_instance": [],
     "effects_poll": ["status", "available_at", "id"],
     "effects_target": ["instance_id", "target", "id"],
     "effects_status": [],

@@ -44,6 +44,7 @@ class Past:
         """An idle actor that was made, and used if at all, that many seconds from now."""
         with self.rows() as rows:
             moment = rows.at(LONG_AGO if used is None else used)
+            values = {"state_revision": following - 1} | values
             return rows.actor(
                 name, following=following, last_used_at=None if used is None else moment, created_at=moment, **values
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flask_solid_objects.store.tables import Tables
+from tests import requires
 from tests.checkpoints import HeldCheckpoints
 from tests.store.acts import Background
 from tests.store.past import DAY, LATELY, Past
@@ -144,12 +145,11 @@ def test_long_lists_are_split(past: Past, tables: Tables) -> None:
     assert past.number(tables.messages) == 0
 
 
+@requires.concurrent_writers
 def test_effect_that_reopens_between_look_and_lock_keeps_its_message(
     past: Past, tables: Tables, checkpoints: HeldCheckpoints
 ) -> None:
     """What is needed when the rows are locked is not deleted, whatever it was when they were found."""
-    if past.acts.db.dialect.single_writer:
-        pytest.skip("nobody writes between two statements of a writer")
     actor = past.actor(following=3)
     message, _ = past.finished(actor, 1), past.finished(actor, 2)
     with checkpoints.hold("retention.selected") as hold:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flask_solid_objects.store.tables import Tables
+from tests import requires
 from tests.checkpoints import HeldCheckpoints
 from tests.store.acts import KEY, Acts, Background
 from tests.store.past import DAY, LATELY, LONG_AGO, Past
@@ -196,10 +197,9 @@ def test_use_during_deletion_meets_a_new_actor(
     assert [sending.result().instance_id] == past.ids(tables.instances)
 
 
+@requires.skip_locked
 def test_actor_that_somebody_locks_is_passed_over(past: Past, acts: Acts, checkpoints: HeldCheckpoints) -> None:
     """Whoever holds the row is about to use it; pruning does not wait for them, and goes on with the others."""
-    if acts.db.dialect.single_writer:
-        pytest.skip("a file has one lock, for which pruning waits like any writer")
     past.actor(KEY.actor_id, following=1)
     past.actor("other", following=1)
     with checkpoints.hold("instance.locked") as hold:

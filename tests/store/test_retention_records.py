@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from flask_solid_objects.store.tables import Tables
+from tests import requires
 from tests.store.acts import KEY
 from tests.store.past import DAY, LONG_AGO, Past
 from tests.store.past import past as past
@@ -98,10 +99,9 @@ def test_finished_redrives_go(past: Past, tables: Tables) -> None:
     assert past.number(tables.redrives) == 2
 
 
+@requires.concurrent_writers
 def test_process_that_is_about_to_own_an_actor_stays(past: Past, tables: Tables) -> None:
     """A lease that is being written, which nobody else can see yet, keeps the process that it names."""
-    if past.acts.db.dialect.single_writer:
-        pytest.skip("nobody writes beside a writer")
     with past.rows() as rows:
         ends = {"last_heartbeat_at": rows.at(LONG_AGO), "stopped_at": rows.at(LONG_AGO)}
         stopped = rows.process(shutdown_state="stopped", **ends)

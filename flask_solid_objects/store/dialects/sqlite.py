@@ -54,6 +54,10 @@ class SQLiteDialect(Dialect):
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA foreign_keys = ON")
 
+    def is_definite_at_commit(self, error: BaseException) -> bool:
+        # A deferred foreign key.
+        return isinstance(error, sqlite3.IntegrityError) or super().is_definite_at_commit(error)
+
     def classify(self, error: BaseException) -> Fault:
         if not isinstance(error, sqlite3.Error):
             return Fault.OTHER

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -21,12 +22,14 @@ _CONTEXT.set_forkserver_preload([child.__name__])
 
 
 class Doomed:
-    """A process that is on its way to a step; see ``child`` for the roles."""
+    """A process that is on its way to a step; see ``child`` for the roles, or whatever else ``main`` knows."""
 
-    def __init__(self, url: URL, role: str, step: str, operation: str = "add") -> None:
+    def __init__(
+        self, url: URL, role: str, step: str, operation: str = "add", *, main: Callable[..., None] = child.main
+    ) -> None:
         self._told, telling = _CONTEXT.Pipe(duplex=False)
         arguments = (telling, url.render_as_string(hide_password=False), role, step, operation)
-        self._process = _CONTEXT.Process(target=child.main, args=arguments)
+        self._process = _CONTEXT.Process(target=main, args=arguments)
         self._process.start()
         telling.close()
 
@@ -59,9 +62,9 @@ class Doomed:
         self._told.close()
 
 
-def crash(url: URL, role: str, step: str, operation: str = "add") -> None:
+def crash(url: URL, role: str, step: str, operation: str = "add", *, main: Callable[..., None] = child.main) -> None:
     """Run a process until it is killed at a step."""
-    with Doomed(url, role, step, operation) as doomed:
+    with Doomed(url, role, step, operation, main=main) as doomed:
         doomed.expect(f"is at {step}")
 
         assert doomed.wait() == KILLED

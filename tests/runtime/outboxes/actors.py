@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask_solid_objects.actors.actor import Actor
@@ -13,7 +13,7 @@ from flask_solid_objects.actors.effects import EffectRegistry
 from flask_solid_objects.actors.observable import observable
 from flask_solid_objects.actors.operation import operation, query
 from flask_solid_objects.actors.registry import Registry
-from flask_solid_objects.errors import Rejected
+from flask_solid_objects.errors import NonRetryableError, Rejected
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.values import EffectContext
@@ -153,6 +153,21 @@ class Sender(Actor):
         raise Rejected("no")
 
     @operation
+    def send_any(self, receiver: str, operation: str, arguments: dict[str, Any]) -> str:
+        request_id: str = getattr(self._receiver(receiver), operation).send(**arguments).request_id
+        return request_id
+
+    @operation
+    def read_unsent(self, receiver: str) -> list[str | None]:
+        message = self._receiver(receiver).hear.send(entry="x")
+        return [message.status().value, None if message.id is None else "numbered", message.request_id]
+
+    @operation
+    def tell_and_fail(self, receiver: str) -> None:
+        self._receiver(receiver).hear.send(entry="never")
+        raise NonRetryableError("no")
+
+    @operation
     def tell_self(self, entry: str) -> None:
         self.hear_self.send(entry=entry)
 
@@ -208,6 +223,40 @@ class Alarm(Actor):
         self.ring.unschedule_all()
 
     @operation
+    def arm_many(self, count: int, delay: float = 0.0) -> None:
+        for number in range(count):
+            self.ring.using(delay=delay, key=number).schedule(note=str(number))
+
+    @operation
+    def arm_then_cancel(self, delay: float) -> int:
+        self.ring.using(delay=delay).schedule(note="never")
+        self.ring.unschedule()
+        return len(self.ring.reminders())
+
+    @operation
+    def cancel_then_arm(self, delay: float) -> int:
+        self.ring.unschedule()
+        self.ring.using(delay=delay).schedule(note="anew")
+        found = self.ring.reminder()
+        return -1 if found is None else found.occurrence
+
+    @operation
+    def arm_and_raise(self) -> None:
+        self.ring.using(delay=0.0).schedule(note="never")
+        raise Rejected("no")
+
+    @operation
+    def try_arm(self, options: dict[str, Any]) -> str:
+        """What is wrong with these options."""
+        at = options.get("at")
+        given = options if at is None else {**options, "at": datetime.fromisoformat(at)}
+        try:
+            self.ring.using(**given).schedule(note="x")
+        except (TypeError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+        return "nothing"
+
+    @operation
     def look(self) -> list[str | None]:
         return [each.key for each in self.ring.reminders()]
 
@@ -220,7 +269,7 @@ class Alarm(Actor):
     def ring(self, note: str) -> None:
         self.rung.append(note)
         context = self.context
-        self.contexts.append({"missed": context.missed, "late": context.due_at is not None})
+        self.contexts.append({"missed": context.missed, "due_at": context.due_at and context.due_at.isoformat()})
 
 
 class Roles:

@@ -1,0 +1,249 @@
+"""Tell the watchers in this process what has changed: one thread that reads the pairs of watched actors.
+
+Hints say where to look (wake-ups of this process, NOTIFY, Redis, SQLite's counter), and a poll looks at everything
+watched, so that nothing depends on a worker being alive or on a hint arriving. What is told comes from the rows, by
+comparison, so that a commit that became visible late is never skipped (hazard H028). Telling costs as much as the actor
+that changed has watchers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, UnknownActorType
+from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.viewing import NEVER_USED, View, Viewing
+from flask_solid_objects.runtime.wakeups import WakeUps
+from flask_solid_objects.store.views import ViewRow
+from flask_solid_objects.values import ActorKey
+
+# Changes of many actors at once are read together; a watcher waits this long at most for the others.
+_PACE_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A change of one actor; ``previous`` is the revision that was told before this one.
+
+    ``names`` is None when anything may have changed. ``row`` is what the change was read from, for payloads; None when
+    the actor was destroyed.
+    """
+
+    key: ActorKey
+    incarnation: int
+    revision: int
+    previous: int
+    names: list[str] | None
+    values: dict[str, Any]
+    row: ViewRow | None
+    watchers: int = 1
+
+    @property
+    def is_gone(self) -> bool:
+        return self.row is None
+
+
+class Watcher(Protocol):
+    """Hears of changes; must return at once and not raise."""
+
+    def notify(self, notice: Notice) -> None: ...
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One actor that somebody watches, with the pair that was told last."""
+
+    key: ActorKey
+    incarnation: int = NEVER_USED
+    revision: int = 0
+    watchers: set[Watcher] = field(default_factory=set)
+
+
+class Relay:
+    """The watched actors of one process; its thread starts with the first of them."""
+
+    def __init__(self, core: Core, wake_ups: WakeUps, viewing: Viewing) -> None:
+        self._core, self._wake_ups, self._viewing = core, wake_ups, viewing
+        self._lock = threading.Lock()
+        self._watched: dict[ActorKey, _Watched] = {}
+        self._by_id: dict[int, _Watched] = {}
+        self._dirty: set[int] = set()
+        self._anything = False
+        self._ready, self._stopping = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._unlisten: Callable[[], None] | None = None
+
+    def watch(self, key: ActorKey, watcher: Watcher) -> None:
+        """Hear of an actor from now on. Register first, read the current pair afterwards, so that nothing is lost."""
+        with self._lock:
+            self._watched.setdefault(key, _Watched(key)).watchers.add(watcher)
+        self._start()
+
+    def unwatch(self, key: ActorKey, watcher: Watcher) -> None:
+        with self._lock:
+            watched = self._watched.get(key)
+            if watched is None:
+                return
+            watched.watchers.discard(watcher)
+            if not watched.watchers:
+                del self._watched[key]
+                self._by_id.pop(watched.incarnation, None)
+
+    def seen(self, view: View) -> None:
+        """Somebody who watches has read this pair: what is told later starts from it."""
+        with self._lock:
+            watched = self._watched.get(view.key)
+            if watched is None or (view.incarnation, view.revision) <= (watched.incarnation, watched.revision):
+                return
+            if len(watched.watchers) == 1:
+                self._advance(watched, view.incarnation, view.revision)
+                return
+            # Others have not been told of this pair yet.
+            self._anything = True
+        self._ready.set()
+
+    @property
+    def is_alive(self) -> bool:
+        """True while changes are told, or nobody watches."""
+        return self._thread is None or self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End the thread; may be called twice, or before the start."""
+        self._stopping.set()
+        self._ready.set()
+        thread, unlisten = self._thread, self._unlisten
+        if unlisten is not None:
+            unlisten()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None or self._stopping.is_set():
+                return
+            self._unlisten = self._wake_ups.listen(self._hinted)
+            self._thread = threading.Thread(target=self._run, name="solid-relay", daemon=True)
+            self._thread.start()
+        self._wake_ups.start()
+
+    def _hinted(self, instance_ids: Iterable[int] | None) -> None:
+        with self._lock:
+            if instance_ids is None:
+                self._anything = True
+            else:
+                for instance_id in instance_ids:
+                    if instance_id in self._by_id:
+                        self._dirty.add(instance_id)
+                    elif len(self._by_id) < len(self._watched):
+                        # Perhaps the first use of an actor that is watched before it exists.
+                        self._anything = True
+            relevant = self._anything or bool(self._dirty)
+        if relevant:
+            self._ready.set()
+
+    def _run(self) -> None:
+        clock, interval = self._core.seams.clock, self._core.settings.live_polling_interval
+        while not self._stopping.is_set():
+            hinted = clock.wait(self._ready, interval)
+            if self._stopping.is_set():
+                return
+            self._ready.clear()
+            try:
+                self._look(everything=not hinted)
+            except (DatabaseDeadlineExceeded, CommitUnknown) as error:
+                announce("relay.paused", error=type(error).__name__)
+                clock.wait(self._stopping, clock.jitter(1.0))
+            except Exception as error:
+                # Whatever it was: the next look compares again, and nobody else may suffer from it.
+                announce("relay.failed", error=type(error).__name__)
+                clock.wait(self._stopping, clock.jitter(1.0))
+            clock.wait(self._stopping, _PACE_SECONDS)
+
+    def _look(self, *, everything: bool) -> None:
+        with self._lock:
+            everything = everything or self._anything
+            dirty = list(self._by_id) if everything else [each for each in self._dirty if each in self._by_id]
+            unborn = (
+                [each.key for each in self._watched.values() if each.incarnation == NEVER_USED] if everything else []
+            )
+            self._dirty, self._anything = set(), False
+        views, database = self._core.store.views, self._core.database
+        known = database.read(lambda tx: views.revisions(tx, dirty)) if dirty else {}
+        with self._lock:
+            behind = [
+                each for each in dirty if each in self._by_id and known.get(each, -1) > self._by_id[each].revision
+            ]
+            gone = [self._by_id[each] for each in dirty if each not in known and each in self._by_id]
+        rows = database.read(lambda tx: views.rows(tx, behind)) if behind else []
+        for key in unborn:
+            row = database.read(lambda tx, key=key: views.find(tx, key))  # type: ignore[misc]
+            if row is not None:
+                rows.append(row)
+        for watched in gone:
+            self._tell_gone(watched)
+        for row in rows:
+            self._tell(row)
+
+    def _tell(self, row: ViewRow) -> None:
+        with self._lock:
+            watched = self._watched.get(row.key)
+            if watched is None or (row.id, row.revision) <= (watched.incarnation, watched.revision):
+                return
+            same = row.id == watched.incarnation
+            previous = watched.revision
+            names = [name for name, at in row.changed_at.items() if at > previous] if same else None
+            self._advance(watched, row.id, row.revision)
+            watchers = list(watched.watchers)
+        notice = Notice(
+            key=row.key,
+            incarnation=row.id,
+            revision=row.revision,
+            previous=previous if same else 0,
+            names=names,
+            values=self._values(row),
+            row=row,
+            watchers=len(watchers),
+        )
+        self._core.seams.checkpoints.reach("relay.telling", notice=notice)
+        for watcher in watchers:
+            watcher.notify(notice)
+
+    def _tell_gone(self, watched: _Watched) -> None:
+        with self._lock:
+            self._by_id.pop(watched.incarnation, None)
+            watchers, incarnation, revision = list(watched.watchers), watched.incarnation, watched.revision
+            watched.incarnation, watched.revision = NEVER_USED, 0
+        notice = Notice(
+            key=watched.key,
+            incarnation=incarnation,
+            revision=revision,
+            previous=revision,
+            names=None,
+            values={},
+            row=None,
+        )
+        for watcher in watchers:
+            watcher.notify(notice)
+
+    def _advance(self, watched: _Watched, incarnation: int, revision: int) -> None:
+        self._by_id.pop(watched.incarnation, None)
+        watched.incarnation, watched.revision = incarnation, revision
+        if incarnation != NEVER_USED:
+            self._by_id[incarnation] = watched
+
+    def _values(self, row: ViewRow) -> dict[str, Any]:
+        """The shared values; none when this code cannot read the state, so that the change is told all the same."""
+        try:
+            definition = self._core.registry.get(row.key.actor_type)
+            return self._viewing.shared_values(definition, row, row.key)
+        except UnknownActorType:
+            return {}
+        except Exception as error:
+            announce("relay.values_failed", actor=row.key, error=type(error).__name__)
+            return {}
