@@ -10,6 +10,7 @@ from flask_solid_objects.actors.operation import query as query
 from flask_solid_objects.actors.state import state_migration as state_migration
 from flask_solid_objects.errors import ActorCallCycle as ActorCallCycle
 from flask_solid_objects.errors import ActorDestroyed as ActorDestroyed
+from flask_solid_objects.errors import ActUnresolved as ActUnresolved
 from flask_solid_objects.errors import ApplicationWriteForbidden as ApplicationWriteForbidden
 from flask_solid_objects.errors import CallEnqueueTimeout as CallEnqueueTimeout
 from flask_solid_objects.errors import CallInsideTransaction as CallInsideTransaction
@@ -20,6 +21,7 @@ from flask_solid_objects.errors import IdempotencyConflict as IdempotencyConflic
 from flask_solid_objects.errors import InvalidActor as InvalidActor
 from flask_solid_objects.errors import InvalidActorId as InvalidActorId
 from flask_solid_objects.errors import InvalidArguments as InvalidArguments
+from flask_solid_objects.errors import InvalidComponent as InvalidComponent
 from flask_solid_objects.errors import InvalidEffect as InvalidEffect
 from flask_solid_objects.errors import InvalidPayload as InvalidPayload
 from flask_solid_objects.errors import InvalidRejectionCode as InvalidRejectionCode
@@ -33,6 +35,7 @@ from flask_solid_objects.errors import NotInitialized as NotInitialized
 from flask_solid_objects.errors import PayloadTooLarge as PayloadTooLarge
 from flask_solid_objects.errors import QueryMutatedState as QueryMutatedState
 from flask_solid_objects.errors import Rejected as Rejected
+from flask_solid_objects.errors import ReminderCompleted as ReminderCompleted
 from flask_solid_objects.errors import SchemaMissing as SchemaMissing
 from flask_solid_objects.errors import SolidObjectsError as SolidObjectsError
 from flask_solid_objects.errors import StagingUnavailable as StagingUnavailable
@@ -59,6 +62,7 @@ from flask_solid_objects.values import Reminder as Reminder
 
 __all__ = [
     "Access",
+    "ActUnresolved",
     "Actor",
     "ActorCallCycle",
     "ActorDestroyed",
@@ -75,6 +79,7 @@ __all__ = [
     "InvalidActor",
     "InvalidActorId",
     "InvalidArguments",
+    "InvalidComponent",
     "InvalidEffect",
     "InvalidPayload",
     "InvalidRejectionCode",
@@ -93,6 +98,7 @@ __all__ = [
     "QueryMutatedState",
     "Rejected",
     "Reminder",
+    "ReminderCompleted",
     "SchemaMissing",
     "SolidObjects",
     "SolidObjectsError",

@@ -27,7 +27,9 @@ from flask_solid_objects.place import binds_at, metadata_of, place_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
+from flask_solid_objects.runtime.redrive_operators import RedriveOperators
 from flask_solid_objects.runtime.references import make_reference
+from flask_solid_objects.runtime.reminder_operators import ReminderOperators
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
@@ -36,8 +38,10 @@ from flask_solid_objects.store.sessions import SessionOutbox, SessionWatch, watc
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables, build_tables
 from flask_solid_objects.store.write_guard import guard
+from flask_solid_objects.testing import Testing
 from flask_solid_objects.values import CommitContext, EffectContext, Policy
 from flask_solid_objects.web.app_context import run_in_app_context
+from flask_solid_objects.web.live import LiveViews
 
 EXTENSION_KEY = "solid_objects"
 
@@ -58,6 +62,7 @@ class AppState:
     tables: Tables = field(init=False)
     db: SQLAlchemy | None = None
     watch: SessionWatch | None = None
+    live: LiveViews | None = None
     is_prepared: bool = False
     runtime_or_none: Runtime | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -106,6 +111,7 @@ class SolidObjects:
     def __init__(self, app: Flask | None = None, *, db: SQLAlchemy | None = None) -> None:
         self._db = db
         self._policies: dict[str, Policy] = {}
+        self._viewer: Callable[[], str] | None = None
         self.registry = Registry(make_reference=make_reference, current_runtime=lambda: self.runtime)
         if app is not None:
             self.init_app(app)
@@ -127,6 +133,9 @@ class SolidObjects:
         found = app.extensions.get("sqlalchemy")
         state.join(db or self._db or (found if isinstance(found, SQLAlchemy) else None))
         app.extensions[EXTENSION_KEY] = state
+        if state.settings.url_prefix is not None:
+            state.live = LiveViews(state.settings.url_prefix, lambda: state.runtime, lambda: self._viewer)
+            state.live.register(app)
         app.cli.add_command(solid_cli)
         # Weakly, so that an app that is dropped is not kept alive by a signal.
         appcontext_pushed.connect(state.prepare, app)
@@ -207,6 +216,11 @@ class SolidObjects:
         """Register the policy for messages from other systems."""
         return self._authorize("transmission", policy)
 
+    def viewer(self, function: Callable[[], str]) -> Callable[[], str]:
+        """Say who looks at a page: a stable text for the browser's user; by default a random id in the session."""
+        self._viewer = function
+        return function
+
     # -- use ----------------------------------------------------------------------------------
 
     @property
@@ -234,8 +248,18 @@ class SolidObjects:
 
     @property
     def dead_letters(self) -> Operators:
-        """Dead letters; see :class:`~flask_solid_objects.runtime.operators.Operators`."""
+        """Dead letters; ``.effects`` and ``.broadcasts`` of it are those of the outboxes."""
         return self.runtime.operators
+
+    @property
+    def redrives(self) -> RedriveOperators:
+        """Durable tasks that revive dead effects and broadcasts."""
+        return self.runtime.operators.redrives
+
+    @property
+    def reminders(self) -> ReminderOperators:
+        """Reminders of all actors."""
+        return self.runtime.operators.reminders
 
     @property
     def instances(self) -> Operators:
@@ -246,6 +270,11 @@ class SolidObjects:
     def processes(self) -> Operators:
         """Registered processes."""
         return self.runtime.operators
+
+    @property
+    def testing(self) -> Testing:
+        """Helpers for tests of the current application; see docs/testing.md."""
+        return Testing(self.runtime)
 
     def _authorize(self, name: PolicyName, policy: _F) -> _F:
         self._policies[name] = policy

@@ -42,9 +42,12 @@ class Checkpoints:
         """Announce that this thread is at the named step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Seams:
-    """What one runtime was given; two runtimes in one process have their own."""
+    """What one runtime was given; two runtimes in one process have their own.
+
+    Tests of an application replace its checkpoints while it runs, so that everybody looks them up here.
+    """
 
     clock: Clock = field(default_factory=Clock)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)

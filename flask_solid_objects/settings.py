@@ -100,6 +100,19 @@ class Settings:
         "broadcast transport",
         "How broadcasts reach other processes: " + ", ".join(BROADCAST_TRANSPORTS) + ", or a function of a list.",
     )
+    url_prefix: str | None = _setting("/solid", "path", "path", "Where live views are served; None: nowhere.")
+    live_polling_interval: float = _setting(
+        1.0, "seconds", "positive", "How often a web process looks for changes that nobody told it of."
+    )
+    live_heartbeat: float = _setting(25.0, "seconds", "positive", "Silence after which a socket says that it lives.")
+    live_recheck_interval: float = _setting(
+        300.0, "seconds", "positive", "How often the policy is asked again about an open subscription."
+    )
+    live_allowed_origins: tuple[str, ...] = _setting(
+        (), "origins", "origins", "Origins beside the app's own whose pages may open sockets."
+    )
+    live_max_sockets: int = _setting(100, "sockets", "not negative count", "Open sockets of one process; then polling.")
+    login_url: str | None = _setting(None, "URL", "text", "Where a page goes whose login has ended.")
     wake_up_adapter: Any = _setting(
         "automatic",
         "name",

@@ -118,6 +118,22 @@ def _broadcast_transport(value: object) -> Any:
     return value
 
 
+def _path(value: object) -> str | None:
+    if value is not None and (not isinstance(value, str) or not re.fullmatch(r"(/[A-Za-z0-9_.-]+)+", value)):
+        raise ValueError(f"must be None or a path such as '/solid', without a slash at its end, not {value!r}.")
+    return value
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"must be a list of origins such as 'https://example.org', not {value!r}.")
+    for each in given:
+        if not isinstance(each, str) or not re.fullmatch(r"https?://[^/\s?#]+", each):
+            raise ValueError(f"must hold origins such as 'https://example.org', not {each!r}.")
+    return tuple(given)
+
+
 def _callable(value: object) -> Any:
     if not callable(value):
         raise ValueError(f"must be a function of the attempt's number, not {value!r}.")
@@ -140,6 +156,8 @@ _RULES: Mapping[str, Callable[[object], Any]] = {
     "text": _text,
     "prefix": _table_prefix,
     "adapter": _adapter,
+    "path": _path,
+    "origins": _origins,
     "broadcast transport": _broadcast_transport,
     "callable": _callable,
     "mapping": _mapping,

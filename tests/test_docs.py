@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -110,3 +111,30 @@ def test_the_readme_example_runs(tmp_path: Path) -> None:
     )
 
     assert (result.stdout, result.returncode) == ("fine\n", 0), result.stderr
+
+
+def test_the_example_of_testing_runs(tmp_path: Path) -> None:
+    """The files of docs/testing.md pass as they stand, in a pytest that knows only the plugin."""
+    for block in re.findall(r"```python\n(.*?)```", DOCS["testing.md"], re.DOTALL):
+        name = re.match(r"# (\w+\.py)\n", block)
+        assert name is not None, block
+        (tmp_path / name.group(1)).write_text(block)
+    plugin = ["-p", "flask_solid_objects.pytest_plugin"]
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "pytest", "-q", "-W", "error", *plugin],
+        cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (result.returncode, "9 passed" in result.stdout) == (0, True), result.stdout
+
+
+def test_every_step_is_documented() -> None:
+    """docs/testing.md has each step at which a test can fail."""
+    sources = [path.read_text() for path in (ROOT / "flask_solid_objects").rglob("*.py")]
+    steps = {step for source in sources for step in re.findall(r'reach\("([a-z_.]+)"', source)}
+
+    assert sorted(step for step in steps if f"`{step}`" not in DOCS["testing.md"]) == []

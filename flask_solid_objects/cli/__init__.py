@@ -7,7 +7,10 @@ from flask.cli import AppGroup
 from flask_solid_objects.cli.actors import actors
 from flask_solid_objects.cli.doctor import doctor_command
 from flask_solid_objects.cli.operators import cleanup_command, dead_letters, status_command
+from flask_solid_objects.cli.outboxes import effects
 from flask_solid_objects.cli.prune import prune_command
+from flask_solid_objects.cli.redrives import redrive
+from flask_solid_objects.cli.reminders import reminders
 from flask_solid_objects.cli.schema import check_command, downgrade_command, upgrade_command
 from flask_solid_objects.cli.work import dev_command, work_command
 
@@ -23,6 +26,9 @@ for _command in (
     cleanup_command,
     prune_command,
     dead_letters,
+    redrive,
+    reminders,
+    effects,
     actors,
 ):
     solid_cli.add_command(_command)

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import click
 from flask.cli import AppGroup, with_appcontext
 
 from flask_solid_objects.cli.current import current_runtime
+from flask_solid_objects.cli.outboxes import print_broadcasts, print_effects, retry_broadcast, retry_effect
 from flask_solid_objects.cli.output import CLI_CONTEXT, command_errors, json_option, plain, print_json, print_table
 from flask_solid_objects.store.dead_letters import DeadLetter
 
-dead_letters = AppGroup("dead-letters", help="Messages that failed for good.")
+dead_letters = AppGroup("dead-letters", help="Messages, effects and broadcasts that failed for good.")
+_Kind = Literal["message", "effect", "broadcast"]
+_kind_option = click.option(
+    "--kind",
+    type=click.Choice(["message", "effect", "broadcast"]),
+    default="message",
+    show_default=True,
+    help="What has failed.",
+)
 
 
 @click.command("status")
@@ -46,16 +56,24 @@ def cleanup_command(as_json: bool) -> None:
 
 
 @dead_letters.command("list")
+@_kind_option
 @click.option("--type", "actor_type", default=None, help="Only this actor type.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Rows of one page.")
 @click.option("--before", type=int, default=None, help="Go on below this id.")
 @json_option
 @command_errors
-def list_dead_letters(actor_type: str | None, limit: int, before: int | None, as_json: bool) -> None:
+def list_dead_letters(kind: _Kind, actor_type: str | None, limit: int, before: int | None, as_json: bool) -> None:
     """List the newest dead letters."""
-    letters = current_runtime().operators.dead_letters(
-        actor_type=actor_type, before=before, most=limit, context=CLI_CONTEXT
-    )
+    operators = current_runtime().operators
+    if kind == "effect":
+        effects = operators.effects.dead(actor_type=actor_type, before=before, most=limit, context=CLI_CONTEXT)
+        print_effects(effects, as_json, "There are no dead effects.")
+        return
+    if kind == "broadcast":
+        broadcasts = operators.broadcasts.dead(actor_type=actor_type, before=before, most=limit, context=CLI_CONTEXT)
+        print_broadcasts(broadcasts, as_json, "There are no dead broadcasts.")
+        return
+    letters = operators.dead_letters(actor_type=actor_type, before=before, most=limit, context=CLI_CONTEXT)
     if as_json:
         print_json([_letter(letter) for letter in letters])
         return
@@ -96,12 +114,24 @@ def show_dead_letter(dead_letter_id: int, as_json: bool) -> None:
 
 
 @dead_letters.command("retry")
-@click.argument("dead_letter_id", type=int)
+@click.argument("dead_letter_id")
+@_kind_option
 @json_option
 @command_errors
-def retry_dead_letter(dead_letter_id: int, as_json: bool) -> None:
-    """Send the message again, at the end of its mailbox; a second time gives the same message."""
-    message = current_runtime().operators.retry_dead_letter(dead_letter_id, context=CLI_CONTEXT)
+def retry_dead_letter(dead_letter_id: str, kind: _Kind, as_json: bool) -> None:
+    """Send a message again, at the end of its mailbox, or let an effect or broadcast start from the beginning.
+
+    A message is named by the id of its dead letter, the others by their own ids. A second time does nothing new.
+    """
+    if kind == "effect":
+        retry_effect(dead_letter_id, as_json)
+        return
+    if kind == "broadcast":
+        retry_broadcast(dead_letter_id, as_json)
+        return
+    if not dead_letter_id.isdecimal():
+        raise click.BadParameter(f"{dead_letter_id!r} is not the id of a dead letter; see --kind.")
+    message = current_runtime().operators.retry_dead_letter(int(dead_letter_id), context=CLI_CONTEXT)
     if as_json:
         print_json({"message_id": message.id, "sequence": message.sequence, "request_id": message.request_id})
     else:

@@ -8,12 +8,13 @@ SolidObjectsError
 │   ├── CallTimeout, CallEnqueueTimeout, CallInsideTransaction, CallUnresolved
 │   └── MessageFailed, MessagePruned
 ├── the author of an actor acts
-│   ├── InvalidActor, InvalidEffect, StateMigrationError, ActorCallCycle, StagingUnavailable
+│   ├── InvalidActor, InvalidEffect, InvalidComponent, StateMigrationError, ActorCallCycle, StagingUnavailable
 │   └── NonRetryableError ── ApplicationWriteForbidden, QueryMutatedState, InvalidRejectionCode,
 │                            CommitActionUnavailable, UnknownEffect
 ├── the operator acts
 │   ├── InvalidSettings, UnsupportedDatabase, SchemaMissing, InvalidSchema
-│   └── NotInitialized, UnknownDeadLetter, UnknownInstance, UnknownReminder, UnknownOutboxRow, UnknownRedrive
+│   ├── NotInitialized, UnknownDeadLetter, UnknownInstance, UnknownReminder, UnknownOutboxRow, UnknownRedrive
+│   └── ReminderCompleted, ActUnresolved
 └── inside the runtime
     ├── LostActivation ── ActorDestroyed (this one does reach callers)
     └── DatabaseDeadlineExceeded, CommitUnknown
@@ -26,6 +27,7 @@ from flask_solid_objects.errors.author import ApplicationWriteForbidden as Appli
 from flask_solid_objects.errors.author import CommitActionUnavailable as CommitActionUnavailable
 from flask_solid_objects.errors.author import InvalidActor as InvalidActor
 from flask_solid_objects.errors.author import InvalidActorId as InvalidActorId
+from flask_solid_objects.errors.author import InvalidComponent as InvalidComponent
 from flask_solid_objects.errors.author import InvalidEffect as InvalidEffect
 from flask_solid_objects.errors.author import InvalidRejectionCode as InvalidRejectionCode
 from flask_solid_objects.errors.author import NonRetryableError as NonRetryableError
@@ -53,9 +55,11 @@ from flask_solid_objects.errors.internal import ActorDestroyed as ActorDestroyed
 from flask_solid_objects.errors.internal import CommitUnknown as CommitUnknown
 from flask_solid_objects.errors.internal import DatabaseDeadlineExceeded as DatabaseDeadlineExceeded
 from flask_solid_objects.errors.internal import LostActivation as LostActivation
+from flask_solid_objects.errors.operator import ActUnresolved as ActUnresolved
 from flask_solid_objects.errors.operator import InvalidSchema as InvalidSchema
 from flask_solid_objects.errors.operator import InvalidSettings as InvalidSettings
 from flask_solid_objects.errors.operator import NotInitialized as NotInitialized
+from flask_solid_objects.errors.operator import ReminderCompleted as ReminderCompleted
 from flask_solid_objects.errors.operator import SchemaMissing as SchemaMissing
 from flask_solid_objects.errors.operator import UnknownDeadLetter as UnknownDeadLetter
 from flask_solid_objects.errors.operator import UnknownInstance as UnknownInstance

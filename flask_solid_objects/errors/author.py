@@ -33,6 +33,10 @@ class InvalidEffect(SolidObjectsError):
     """A function cannot be an effect or a commit action; the text says where and how to mend it."""
 
 
+class InvalidComponent(SolidObjectsError):
+    """A live view was asked for something that it did not declare, or that cannot be watched."""
+
+
 class StagingUnavailable(SolidObjectsError):
     """A verb that stages work with a turn was used where no turn could commit it."""
 

@@ -78,3 +78,24 @@ class UnknownRedrive(SolidObjectsError):
     def __init__(self, redrive_id: str) -> None:
         super().__init__(f"There is no redrive {redrive_id}. See `flask solid redrive list`.")
         self.redrive_id = redrive_id
+
+
+class ReminderCompleted(SolidObjectsError):
+    """A reminder that has rung for the last time can only be cancelled."""
+
+    def __init__(self, reminder_id: int) -> None:
+        super().__init__(
+            f"Reminder {reminder_id} is completed: it has rung for the last time. Schedule it again instead."
+        )
+        self.reminder_id = reminder_id
+
+
+class ActUnresolved(SolidObjectsError):
+    """The database went away while an operator's act was committed, so that nobody knows whether it was done."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(
+            f"The connection broke while {action} was committed, and the database did not answer again in time: "
+            "it may or may not have been done. Look at what it was about before you repeat it."
+        )
+        self.action = action

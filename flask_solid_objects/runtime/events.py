@@ -22,6 +22,8 @@ _LEVELS = {
     "process.pruned": logging.WARNING,
     "process.registered_again": logging.WARNING,
     "recovery.reclaimed": logging.WARNING,
+    "redrive.failed": logging.WARNING,
+    "redrive.finished": logging.INFO,
     "retention.failed": logging.WARNING,
     "role.failed": logging.ERROR,
     "role.paused": logging.WARNING,

@@ -1,4 +1,4 @@
-"""The maintenance role: take over expired leases of any type, free what dead processes held, prune what is old."""
+"""The maintenance role: take over expired leases of any type, free what dead processes held, prune, and redrive."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.deregistration import Deregistration
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
+from flask_solid_objects.runtime.redriving import Redriving
 from flask_solid_objects.runtime.retention import Retention
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.wakeups import WakeUps
@@ -34,6 +35,7 @@ class Maintenance(Role):
         self._claiming, self._deregistration = claiming, deregistration
         self._cleaned_at: float | None = None
         self._pruning = Pruning(core)
+        self._redriving = Redriving(core, wake_ups)
 
     def run_once(self) -> bool:
         """Recover; the interval is this role's own, so that ordinary work does not wake it."""
@@ -49,6 +51,8 @@ class Maintenance(Role):
         if not self.is_stopping and self._pruning.step():
             # As long a rest as the batch has taken, so that pruning takes half of a database at most.
             pause = min(pause, clock.monotonic() - now)
+        if not self.is_stopping and self._redriving.step():
+            pause = min(pause, self._core.settings.redrive_batch_pause)
         clock.wait(self._stopping, pause)
         return True
 

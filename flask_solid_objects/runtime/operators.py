@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from flask_solid_objects.actors.message import Message
-from flask_solid_objects.errors import UnknownDeadLetter, UnknownInstance
+from flask_solid_objects.errors import ActUnresolved, CommitUnknown, UnknownDeadLetter, UnknownInstance
 from flask_solid_objects.payloads import encode
+from flask_solid_objects.runtime.acts import Acts, Record, subject_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.deregistration import Deregistration
 from flask_solid_objects.runtime.messages import Messages
+from flask_solid_objects.runtime.outbox_operators import BroadcastOperators, EffectOperators
+from flask_solid_objects.runtime.redrive_operators import RedriveOperators
+from flask_solid_objects.runtime.reminder_operators import ReminderOperators
 from flask_solid_objects.runtime.retention import Retention
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.administration import InstanceReport
@@ -19,7 +23,7 @@ from flask_solid_objects.store.dead_letters import DeadLetter
 from flask_solid_objects.store.instances import Instance
 from flask_solid_objects.store.processes import Process
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import Access, ActorKey, NewMessage
+from flask_solid_objects.values import ActorKey, NewMessage
 
 _T = TypeVar("_T")
 PAGE = 50
@@ -31,6 +35,11 @@ class Operators:
     def __init__(self, core: Core, wake_ups: WakeUps, deregistration: Deregistration, messages: Messages) -> None:
         self._core, self._wake_ups = core, wake_ups
         self._deregistration, self._messages = deregistration, messages
+        self._acts = Acts(core)
+        self.effects = EffectOperators(core, wake_ups, self._acts)
+        self.broadcasts = BroadcastOperators(core, wake_ups, self._acts)
+        self.reminders = ReminderOperators(core, wake_ups, self._acts, messages)
+        self.redrives = RedriveOperators(core, wake_ups, self._acts)
 
     # -- actors -------------------------------------------------------------------------------
 
@@ -38,14 +47,14 @@ class Operators:
         self, *, actor_type: str | None = None, after: int = 0, most: int = PAGE, context: object = None
     ) -> list[InstanceReport]:
         """One page of actors by id; pass the last id as ``after`` for the next."""
-        self._require("index", "actors", None, context)
+        self._acts.require("index", "actors", context)
         administration = self._core.store.administration
         return self._core.database.read(
             lambda tx: administration.page(tx, actor_type=actor_type, after=after, most=most)
         )
 
     def actor(self, key: ActorKey, *, context: object = None) -> InstanceReport:
-        self._require("show", "actors", key, context)
+        self._acts.require("show", "actors", context, key=key)
         report = self._core.database.read(lambda tx: self._core.store.administration.report(tx, key))
         if report is None:
             raise UnknownInstance(key.actor_type, key.actor_id)
@@ -76,18 +85,16 @@ class Operators:
         return self._act("fail", key, self._core.store.administration.fail_head, context)
 
     def destroy(self, key: ActorKey, *, context: object = None) -> bool:
-        self._require("destroy", "actors", key, context)
-        store = self._core.store
+        self._acts.require("destroy", "actors", context, key=key)
+        instances = self._core.store.instances
 
-        def destroy(tx: Transaction) -> int | None:
-            instance_id = store.instances.destroy(tx, key)
+        def destroy(tx: Transaction, _locked: Instance | None, record: Record) -> int | None:
+            instance_id = instances.destroy(tx, key)
             if instance_id is not None:
-                store.administration.audit(
-                    tx, action="actor.destroy", kind="actor", subject=_subject(key), operator=_operator(context)
-                )
+                record(kind="actor", subject=subject_of(key))
             return instance_id
 
-        instance_id = self._core.database.transact("administration", destroy)
+        instance_id = self._acts.perform("actor.destroy", context, lambda tx: instances.lock(tx, key), destroy)
         if instance_id is not None:
             self._wake_ups.signal(instance_id=instance_id, work=False)
         return instance_id is not None
@@ -98,12 +105,12 @@ class Operators:
         self, *, actor_type: str | None = None, before: int | None = None, most: int = PAGE, context: object = None
     ) -> list[DeadLetter]:
         """The newest dead letters; pass the last id as ``before`` for the next page."""
-        self._require("inspect", "dead_letters", None, context)
+        self._acts.require("inspect", "dead_letters", context)
         dead = self._core.store.dead_letters
         return self._core.database.read(lambda tx: dead.page(tx, actor_type=actor_type, before=before, most=most))
 
     def dead_letter(self, dead_letter_id: int, *, context: object = None) -> DeadLetter:
-        self._require("inspect", "dead_letters", None, context)
+        self._acts.require("inspect", "dead_letters", context)
         found = self._core.database.read(lambda tx: self._core.store.dead_letters.find(tx, dead_letter_id))
         if found is None:
             raise UnknownDeadLetter(dead_letter_id)
@@ -114,56 +121,63 @@ class Operators:
 
         :raises MailboxFull: the dead letter stays as it is.
         """
-        self._require("retry", "dead_letters", None, context)
+        self._acts.require("retry", "dead_letters", context, resource_id=str(dead_letter_id))
         store = self._core.store
 
-        def retry(tx: Transaction) -> int:
+        def lock(tx: Transaction) -> DeadLetter | None:
             letter = store.dead_letters.find(tx, dead_letter_id)
+            if letter is not None:
+                store.instances.lock_by_id(tx, letter.instance_id)
+            return letter
+
+        def retry(tx: Transaction, letter: DeadLetter | None, record: Record) -> int:
             if letter is None:
                 raise UnknownDeadLetter(dead_letter_id)
-            original = store.mailbox.find(tx, letter.message_id)
-            assert original is not None, "a dead letter goes with its message"
-            new = NewMessage(
-                key=letter.key,
-                operation=letter.operation,
-                delivery_mode=original.delivery_mode,
-                arguments=letter.arguments,
-                request_id=str(uuid.uuid4()),
-                max_attempts=self._core.settings.max_attempts,
-                idempotency_key=f"dead-letter:{dead_letter_id}",
-                caused_by=letter.message_id,
-                instance_id=letter.instance_id,
-            )
-            enqueued = store.admission.admit(tx, new, None)
-            store.dead_letters.link(tx, dead_letter_id, enqueued.message_id)
-            store.administration.audit(
-                tx,
-                action="dead_letter.retry",
-                kind="message",
-                subject=str(dead_letter_id),
-                operator=_operator(context),
-            )
-            return enqueued.message_id
+            message_id = store.admission.admit(tx, self._copy_of(tx, letter), None).message_id
+            store.dead_letters.link(tx, dead_letter_id, message_id)
+            record(kind="message", subject=str(dead_letter_id))
+            return message_id
 
-        message_id = self._core.database.transact("administration", retry)
+        message_id = self._acts.perform("dead_letter.retry", context, lock, retry)
         record = self._core.database.read(lambda tx: store.mailbox.find(tx, message_id))
         if record is None:
             raise UnknownDeadLetter(dead_letter_id)
         self._wake_ups.signal(instance_id=record.instance_id, work=True)
         return self._messages.reference(record)
 
+    def _copy_of(self, tx: Transaction, letter: DeadLetter) -> NewMessage:
+        original = self._core.store.mailbox.find(tx, letter.message_id)
+        if original is None:
+            # Its message was pruned a moment ago, and it with it.
+            raise UnknownDeadLetter(letter.id)
+        return NewMessage(
+            key=letter.key,
+            operation=letter.operation,
+            delivery_mode=original.delivery_mode,
+            arguments=letter.arguments,
+            request_id=str(uuid.uuid4()),
+            max_attempts=self._core.settings.max_attempts,
+            idempotency_key=f"dead-letter:{letter.id}",
+            caused_by=letter.message_id,
+            instance_id=letter.instance_id,
+        )
+
     # -- processes ----------------------------------------------------------------------------
 
     def processes(self, *, context: object = None) -> list[Process]:
         """Everything that is registered and has not stopped."""
-        self._require("inspect", "processes", None, context)
+        self._acts.require("inspect", "processes", context)
         threshold, processes = self._core.settings.process_alive_threshold, self._core.store.processes
         return self._core.database.read(lambda tx: processes.running(tx, threshold))
 
     def clean_up(self, *, context: object = None) -> int:
         """Free what dead processes held; how many processes there were."""
-        self._require("cleanup", "processes", None, context)
-        cleaned = self._deregistration.clean_up_dead()
+        self._acts.require("cleanup", "processes", context)
+        try:
+            cleaned = self._deregistration.clean_up_dead()
+        except CommitUnknown as error:
+            # Several transactions; how many processes there were before the lost one is not known here any more.
+            raise ActUnresolved("cleanup") from error
         self._wake_ups.signal(instance_id=None, work=True)
         return cleaned
 
@@ -184,7 +198,7 @@ class Operators:
         :param progress: gets the kind and the number of rows after each batch.
         """
         for kind in kinds:
-            self._require("prune" if execute else "preview", kind, None, context)
+            self._acts.require("prune" if execute else "preview", kind, context)
         retention, counts = Retention(self._core), dict.fromkeys(kinds, 0)
 
         def counted(kind: str, count: int) -> None:
@@ -195,60 +209,32 @@ class Operators:
             return retention.run(kinds, execute=False, older_than=older_than, progress=progress)
         try:
             return retention.run(kinds, execute=True, older_than=older_than, progress=counted)
+        except CommitUnknown as error:
+            raise ActUnresolved("retention.prune") from error
         finally:
             # Also of one that was broken off: what it had deleted by then is deleted.
             self._audit_pruning(counts, older_than, context)
 
     def _audit_pruning(self, counts: dict[str, int], older_than: float | None, context: object) -> None:
         filters = encode({"deleted": counts, "older_than": older_than}, path="filters")
-        subject, administration = ", ".join(counts)[:191], self._core.store.administration
-        self._core.database.transact(
-            "administration",
-            lambda tx: administration.audit(
-                tx,
-                action="retention.prune",
-                kind="retention",
-                subject=subject,
-                operator=_operator(context),
-                filters=filters,
-            ),
-        )
+
+        def act(_tx: Transaction, _locked: None, record: Record) -> None:
+            record(kind="retention", subject=", ".join(counts), filters=filters)
+
+        self._acts.perform("retention.prune", context, lambda _: None, act)
 
     # -- parts --------------------------------------------------------------------------------
 
     def _act(self, name: str, key: ActorKey, act: Callable[[Transaction, Instance], _T], context: object) -> _T:
-        self._require(name, "actors", key, context)
-        store = self._core.store
+        self._acts.require(name, "actors", context, key=key)
 
-        def under_lock(tx: Transaction) -> tuple[int, _T]:
-            instance = store.instances.lock(tx, key)
+        def recorded(tx: Transaction, instance: Instance | None, record: Record) -> tuple[int, _T]:
             if instance is None:
                 raise UnknownInstance(key.actor_type, key.actor_id)
-            store.administration.audit(
-                tx, action=f"actor.{name}", kind="actor", subject=_subject(key), operator=_operator(context)
-            )
+            record(kind="actor", subject=subject_of(key))
             return instance.id, act(tx, instance)
 
-        instance_id, result = self._core.database.transact("administration", under_lock)
+        lock = self._core.store.instances.lock
+        instance_id, result = self._acts.perform(f"actor.{name}", context, lambda tx: lock(tx, key), recorded)
         self._wake_ups.signal(instance_id=instance_id, work=True)
         return result
-
-    def _require(self, action: str, resource: str, key: ActorKey | None, context: object) -> None:
-        access = Access(
-            action=action,
-            actor_type=key.actor_type if key else None,
-            actor_id=key.actor_id if key else None,
-            resource=resource,
-            resource_id=_subject(key) if key else None,
-            context=context,
-        )
-        self._core.policies.require("administration", access)
-
-
-def _subject(key: ActorKey) -> str:
-    """The audit subject: type and id, cut to the column's length."""
-    return f"{key.actor_type}/{key.actor_id}"[:191]
-
-
-def _operator(context: object) -> str | None:
-    return None if context is None else str(context)[:255]

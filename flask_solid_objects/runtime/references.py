@@ -145,6 +145,16 @@ class Reference:
             raise ActorCallCycle(verb, target)
 
 
+def target_of(reference: object) -> Target:
+    """The actor that a reference is about.
+
+    :raises TypeError: it is no reference.
+    """
+    if not isinstance(reference, Reference):
+        raise TypeError(f'This takes a reference such as Cart.ref("alice"), not {type(reference).__name__}.')
+    return reference._target
+
+
 class Verb:
     """One operation or query of one actor, with its delivery options."""
 

@@ -32,11 +32,13 @@ from flask_solid_objects.runtime.messages import Messages
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.recovering import Recovering
+from flask_solid_objects.runtime.relay import Relay
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.scheduler import ReminderScheduler
 from flask_solid_objects.runtime.sending import Sending
 from flask_solid_objects.runtime.supervisor import Supervisor
 from flask_solid_objects.runtime.verbs import Verbs
+from flask_solid_objects.runtime.viewing import Viewing
 from flask_solid_objects.runtime.wakeup_selection import select_wake_ups
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.runtime.worker import Worker
@@ -81,6 +83,8 @@ class _Process:
     hub: Hub
     delivering: Delivering
     recovering: Recovering
+    viewing: Viewing
+    relay: Relay
 
 
 class Runtime:
@@ -92,6 +96,7 @@ class Runtime:
         self._lock = threading.Lock()
         self._lock_pid = os.getpid()
         self._process: _Process | None = None
+        self._closers: list[Callable[[], None]] = []
 
     @property
     def settings(self) -> Settings:
@@ -116,6 +121,16 @@ class Runtime:
     def hub(self) -> Hub:
         """The broadcasts that this process learns of."""
         return self._here().hub
+
+    @property
+    def viewing(self) -> Viewing:
+        """Committed state for views."""
+        return self._here().viewing
+
+    @property
+    def relay(self) -> Relay:
+        """What tells the watchers of this process of changes."""
+        return self._here().relay
 
     # -- verbs of references ------------------------------------------------------------------
 
@@ -188,6 +203,10 @@ class Runtime:
         if not report.ok:
             raise InvalidSchema(report.problems)
 
+    def on_close(self, closer: Callable[[], None]) -> None:
+        """Run something before the threads of this process are stopped, such as closing what depends on them."""
+        self._closers.append(closer)
+
     def close(self, *, keep_connections: bool = False) -> None:
         """Stop the threads of this process, deregister its caller, close its connections; may be called twice.
 
@@ -196,7 +215,14 @@ class Runtime:
         with self._lock:
             process, self._process = self._process, None
         if process is None or process.pid != os.getpid():
+            if process is None and not keep_connections:
+                # Nothing ran here, but the schema may have been looked at.
+                self.core.database.dispose()
             return
+        closers, self._closers = self._closers, []
+        for closer in closers:
+            closer()
+        process.relay.stop()
         process.wake_ups.stop()
         process.keeper.stop()
         process_id = process.registration.forget()
@@ -225,7 +251,7 @@ class Runtime:
         core = self.core
         wake_ups = select_wake_ups(core)
         keeper, registration = Keeper(core), Registration(core, "caller")
-        claiming, ending = Claiming(core), Ending(core, wake_ups)
+        claiming, ending, viewing = Claiming(core), Ending(core, wake_ups), Viewing(core)
         keeper.register_lazily(registration)
         caller = Caller(core, wake_ups, keeper, registration, claiming, ending)
         sending, recovering = Sending(core, wake_ups, self.outbox), Recovering(core, wake_ups)
@@ -242,6 +268,8 @@ class Runtime:
             hub=Hub(),
             delivering=Delivering(core, wake_ups, recovering),
             recovering=recovering,
+            viewing=viewing,
+            relay=Relay(core, wake_ups, viewing),
         )
 
 

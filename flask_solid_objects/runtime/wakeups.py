@@ -7,12 +7,14 @@ not lost. A signal for one actor wakes its own watchers and, when there may be w
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeAlias
 
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.seams import Clock
 from flask_solid_objects.values import WakeUpCapability
+
+Listener: TypeAlias = Callable[[Collection[int] | None], None]
 
 
 class Transport(Protocol):
@@ -82,6 +84,7 @@ class WakeUps:
         self._lock = threading.Lock()
         self._work: set[Watch] = set()
         self._instances: dict[int, set[Watch]] = {}
+        self._listeners: tuple[Listener, ...] = ()
         self._started = False
         self._watched = threading.Event()
         self._capability = capability
@@ -105,7 +108,7 @@ class WakeUps:
         except Exception as error:
             self._tell("signal", error)
 
-    def deliver(self, instance_ids: Iterable[int], *, work: bool) -> None:
+    def deliver(self, instance_ids: Collection[int], *, work: bool) -> None:
         """Wake the watches of this process."""
         with self._lock:
             woken = set(self._work) if work else set()
@@ -113,6 +116,9 @@ class WakeUps:
                 woken.update(_first_in_line(self._instances.get(instance_id)))
         for watch in woken:
             watch.wake()
+        if instance_ids:
+            for listener in self._listeners:
+                listener(instance_ids)
 
     def deliver_all(self) -> None:
         """Wake the roles, and of each actor who is first in line: signals were lost, or do not say whom they are for.
@@ -123,6 +129,23 @@ class WakeUps:
             woken = self._work.union(*map(_first_in_line, self._instances.values()))
         for watch in woken:
             watch.wake()
+        for listener in self._listeners:
+            listener(None)
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear of every signal: the actors' ids, or None for anybody. It must return at once and not raise.
+
+        Call what is returned to stop.
+        """
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        self._watched.set()
+
+        def unlisten() -> None:
+            with self._lock:
+                self._listeners = tuple(each for each in self._listeners if each is not listener)
+
+        return unlisten
 
     def watch_work(self) -> Watch:
         """Watch for work of any actor."""
@@ -145,7 +168,7 @@ class WakeUps:
 
     @property
     def has_watches(self) -> bool:
-        return bool(self._work or self._instances)
+        return bool(self._work or self._instances or self._listeners)
 
     def wait_watched(self, timeout: float) -> bool:
         """Wait until somebody watches, so that a transport that polls need not while nobody does."""

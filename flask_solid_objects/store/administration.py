@@ -88,9 +88,16 @@ class Administration:
         waiting = select(literal(1)).where(r.c.instance_id == bindparam("instance_id")).limit(bindparam("most"))
         self._depth = dialect.compile(select(func.count()).select_from(waiting.subquery()))
         e = tables.administration_events
+        event = insert(e).values(occurred_at=dialect.now, created_at=dialect.now, updated_at=dialect.now)
         self._audit = dialect.compile(
-            insert(e).values(occurred_at=dialect.now, created_at=dialect.now, updated_at=dialect.now),
+            event.returning(e.c.id) if dialect.has_writable_cte else event,
             *("action", "kind", "subject_id", "filters", "actor"),
+            returns_id=True,
+        )
+        self._event = dialect.compile(
+            select(e.c.id).where(
+                e.c.id == bindparam("id"), e.c.action == bindparam("action"), e.c.subject_id == bindparam("subject")
+            )
         )
 
     # -- reads --------------------------------------------------------------------------------
@@ -157,10 +164,14 @@ class Administration:
 
     def audit(
         self, tx: Transaction, *, action: str, kind: str, subject: str, operator: str | None, filters: str | None = None
-    ) -> None:
-        """Record an act in the transaction that does it."""
+    ) -> int:
+        """Record an act in the transaction that does it; the id of the event."""
         operator = None if operator is None else operator[:255]
-        tx.write(self._audit, action=action, kind=kind, subject_id=subject, filters=filters, actor=operator)
+        return tx.insert(self._audit, action=action, kind=kind, subject_id=subject, filters=filters, actor=operator)
+
+    def has_event(self, tx: Transaction, event_id: int, *, action: str, subject: str) -> bool:
+        """Whether an act was recorded under this id; with its subject, since a rolled back id may be given again."""
+        return tx.one(self._event, id=event_id, action=action, subject=subject) is not None
 
     def _take_head(self, tx: Transaction, instance: Instance) -> StoredMessage | None:
         """Take the message that runs, or else the one that would run next, out of the mailbox.

@@ -15,13 +15,16 @@ from flask_solid_objects.store.heads import Heads
 from flask_solid_objects.store.instances import Instances
 from flask_solid_objects.store.leases import Leases
 from flask_solid_objects.store.mailbox import Mailbox
+from flask_solid_objects.store.outbox_administration import OutboxAdministration
 from flask_solid_objects.store.processes import Processes
 from flask_solid_objects.store.recoveries import Recoveries
+from flask_solid_objects.store.redrives import Redrives
 from flask_solid_objects.store.reminders import Reminders
 from flask_solid_objects.store.retention import Retention
 from flask_solid_objects.store.staged import StagedRows
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.turns import Turns
+from flask_solid_objects.store.views import Views
 from flask_solid_objects.store.writable_cte import WritableCte
 
 
@@ -58,7 +61,10 @@ class Store:
             single,
             self.staged,
         )
+        self.views = Views(tables, dialect)
         self.administration = Administration(
             tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters
         )
+        self.outbox_administration = OutboxAdministration(tables, dialect, self.effects, self.broadcasts)
+        self.redrives = Redrives(tables, dialect)
         self.retention = Retention(tables, dialect)

@@ -87,5 +87,6 @@ class Views:
             revision=row[3],
             state=row[4],
             version=row[5],
-            changed_at={} if row[6] is None else dict(decode(row[6])),
+            # Names of observables only: the mark of a change that touches none is no name.
+            changed_at={name: at for name, at in (decode(row[6]) if row[6] else {}).items() if name.isidentifier()},
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simple_websocket import ConnectionClosed
+from wsproto.utilities import LocalProtocolError
 
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.relay import Notice
@@ -20,6 +21,8 @@ from flask_solid_objects.web.connection import Connection
 from flask_solid_objects.web.wire import Wire
 
 RESTART = 1012
+# How a socket says that it is closed, or that the other thread is just closing it.
+GONE = (ConnectionClosed, LocalProtocolError, OSError, ValueError)
 _TICK_SECONDS = 0.5
 
 
@@ -31,6 +34,22 @@ class OpenSocket:
     server: Any
     wire: Wire | None
     sent_at: float = field(default_factory=time.monotonic)
+
+    def send(self, text: str) -> bool:
+        """Send a frame; False when the socket is closing or gone."""
+        try:
+            self.server.send(text)
+        except GONE:
+            return False
+        self.sent_at = time.monotonic()
+        return True
+
+    def close(self, code: int | None = None) -> None:
+        """Close it, unless either side does already."""
+        try:
+            self.server.close(code)
+        except GONE as error:
+            announce("socket.gone", error=type(error).__name__)
 
 
 class SocketHub:
@@ -124,24 +143,14 @@ class SocketHub:
         self._send(opened, opened.connection.take())
 
     def _send(self, opened: OpenSocket, texts: list[str]) -> None:
-        try:
-            for text in texts:
-                opened.server.send(text)
-        except (ConnectionClosed, OSError):
+        if not all(opened.send(text) for text in texts):
             self.remove(opened.connection)
-            return
-        if texts:
-            opened.sent_at = time.monotonic()
 
     def _close_all(self) -> None:
         with self._lock:
             everybody = list(self._sockets.values())
         for opened in everybody:
-            try:
-                opened.server.close(RESTART)
-            except (ConnectionClosed, OSError, ValueError) as error:
-                # It is gone already, which is what was wanted.
-                announce("socket.gone", error=type(error).__name__)
+            opened.close(RESTART)
 
     def _project_forever(self) -> None:
         while not self._stopping.is_set():

@@ -26,10 +26,10 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.values import Access, ActorKey
 from flask_solid_objects.web.connection import MOST_STREAMS, Connection
 from flask_solid_objects.web.handles import HandleRefused, Handles, Stream
-from flask_solid_objects.web.socket_hub import OpenSocket, SocketHub
+from flask_solid_objects.web.socket_hub import RESTART, OpenSocket, SocketHub
 from flask_solid_objects.web.wire import Wire
 
-MALFORMED, DENIED, FLOODING = 4400, 4403, 4429
+MALFORMED, FLOODING = 4400, 4429
 _MOST_MESSAGE_BYTES = 64 * 1024
 _PING_SECONDS = 25
 # A page may subscribe this often in so many seconds; the whole of a page with every stream four times over.
@@ -82,14 +82,15 @@ class Sockets:
         viewer = self._briefly(self._viewer)
         hub = self.hub
         connection = Connection(viewer, hub.wake, hub.project)
-        hub.add(OpenSocket(connection, server, wire))
+        opened = OpenSocket(connection, server, wire)
+        hub.add(opened)
         connection.put({"t": "hello", "v": 1, "hb": self._runtime().settings.live_heartbeat})
         try:
-            self._listen(server, connection)
+            self._listen(opened)
         except ConnectionClosed as closed:
             announce("socket.closed", code=closed.reason)
         finally:
-            self._leave(server, connection, wire)
+            self._leave(opened)
         return _answer(server)
 
     def subscribe(self, items: Any, viewer: str, connection: Connection | None) -> list[dict[str, Any]]:
@@ -111,7 +112,8 @@ class Sockets:
 
     # -- one socket ---------------------------------------------------------------------------
 
-    def _listen(self, server: Any, connection: Connection) -> None:
+    def _listen(self, opened: OpenSocket) -> None:
+        server, connection = opened.server, opened.connection
         settings = self._runtime().settings
         until = time.monotonic() + _OLDEST_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311 - spreads reconnects
         asked_at, counted_at, items = time.monotonic(), time.monotonic(), 0
@@ -124,16 +126,16 @@ class Sockets:
                 try:
                     items += self._handle(text, connection)
                 except (ValueError, TypeError, KeyError):
-                    server.close(MALFORMED)
+                    opened.close(MALFORMED)
                     return
                 if items > _MOST_ITEMS:
-                    server.close(FLOODING)
+                    opened.close(FLOODING)
                     return
             if now - asked_at >= settings.live_recheck_interval:
                 asked_at = now
                 self._recheck(connection)
             if now >= until:
-                server.close(1012)
+                opened.close(RESTART)
                 return
 
     def _handle(self, text: str | bytes, connection: Connection) -> int:
@@ -204,19 +206,17 @@ class Sockets:
         if key is not None:
             self._runtime().relay.unwatch(key, connection)
 
-    def _leave(self, server: Any, connection: Connection, wire: Wire | None) -> None:
+    def _leave(self, opened: OpenSocket) -> None:
+        connection, server = opened.connection, opened.server
         self.hub.remove(connection)
         for name in connection.streams:
             self._drop(connection, name)
         if server.connected:
-            try:
-                server.close()
-            except ConnectionClosed as closed:
-                announce("socket.closed", code=closed.reason)
+            opened.close()
         # The browser's own close frame ends the reader; without it the code would be lost in a reset.
         server.thread.join(1)
-        if wire is not None:
-            wire.close()
+        if opened.wire is not None:
+            opened.wire.close()
 
     # -- parts --------------------------------------------------------------------------------
 
