@@ -6,7 +6,7 @@ from example_app.actors import solid
 from example_app.shop import visitor
 from flask_solid_objects import Access
 
-_PUBLIC = {"Event", "Ledger", "ChatRoom"}
+_PUBLIC = {"Event", "Ledger", "ChatRoom", "Customer"}
 
 
 @solid.viewer

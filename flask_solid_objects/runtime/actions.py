@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from flask_solid_objects.errors import CommitActionUnavailable
 from flask_solid_objects.intents import CurrentTurn, StagedAction, current_turn
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
-from flask_solid_objects.store.commit_session import CommitSession, commit_session
+from flask_solid_objects.store.commit_session import CommitSession, commit_session, is_session_error
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Claim, CommitContext
 
@@ -75,7 +73,7 @@ def _conflict_of(core: Core, error: Exception) -> BaseException | None:
     seen: BaseException | None = error
     while seen is not None and not core.database.is_repeatable(seen):
         # An error that is not the database's is what the action made of it.
-        seen = seen.__context__ if isinstance(error, SQLAlchemyError) else None
+        seen = seen.__context__ if is_session_error(error) else None
     return seen
 
 

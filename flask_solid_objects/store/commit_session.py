@@ -103,3 +103,8 @@ def _tables(mapper: Any, clause: Any) -> list[Table]:
     if clause is None:
         return []
     return [each for each in visitors.iterate(clause) if isinstance(each, Table)]
+
+
+def is_session_error(error: BaseException) -> bool:
+    """Whether the session or the database raised it, and not the action itself."""
+    return isinstance(error, SQLAlchemyError)
