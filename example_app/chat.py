@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from flask import Blueprint, abort, get_template_attribute, redirect, render_template, request, session, url_for
+from flask import Blueprint, abort, redirect, render_template, request, session, url_for
 from werkzeug.wrappers import Response
 
 from example_app.actors import solid
@@ -70,14 +70,14 @@ class ChatRoom(Actor):
 
 
 @chat.get("/chat/<room>")
-def show(room: str) -> str | Response:
+def show(room: str) -> str:
+    """The room, or the question for a name."""
     if not room.isalnum() or len(room) > 40:
         abort(404)
     if "name" not in session:
         return render_template("chat/room.html", room=None, room_id=room)
-    reference = ChatRoom.ref(room)
-    reference.here.send(who=visitor(), name=session["name"])
-    return render_template("chat/room.html", room=reference, room_id=room)
+    ChatRoom.ref(room).here.send(who=visitor(), name=_name())
+    return _page(room)
 
 
 @chat.post("/chat/<room>/join")
@@ -89,14 +89,15 @@ def join(room: str) -> Response:
 
 @chat.post("/chat/<room>/say")
 def say(room: str) -> str | Response:
-    """Say something; the answer is the empty form, and the room itself refetches like everybody else's."""
+    """Say something. The answer is the empty form; the room itself refetches like everybody else's."""
+    problem = ""
     try:
         ChatRoom.ref(room).say(who=visitor(), name=_name(), text=request.form.get("text", ""))
     except Rejected as rejection:
-        return _form(room, rejection.message)
+        problem = rejection.message
     if "HX-Request" in request.headers:
-        return _form(room, "")
-    return redirect(url_for("chat.show", room=room), code=303)
+        return render_template("chat/say.html", room_id=room, problem=problem)
+    return _page(room, problem) if problem else redirect(url_for("chat.show", room=room), code=303)
 
 
 @chat.post("/chat/<room>/here")
@@ -113,6 +114,5 @@ def _name() -> str:
     return name
 
 
-def _form(room: str, problem: str) -> str:
-    form: str = get_template_attribute("chat/room.html", "say_form")(room, problem)
-    return form
+def _page(room: str, problem: str = "") -> str:
+    return render_template("chat/room.html", room=ChatRoom.ref(room), room_id=room, problem=problem)
