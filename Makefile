@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types layers format bench setup
+.PHONY: demo test browser check lint types layers format bench setup
 
 setup: $(STAMP)
 
@@ -21,9 +21,13 @@ demo: $(STAMP)
 
 # With the databases that are there: SOLID_TEST_POSTGRESQL_URL and SOLID_TEST_MYSQL_URL, else a local server.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --ignore=tests/browser $(ARGS)
 
-check: lint types layers test
+# Pages in a real Chromium, which has to be installed: apt-get install chromium.
+browser: $(STAMP)
+	$(BIN)/python -m pytest -n 2 tests/browser $(ARGS)
+
+check: lint types layers test browser
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

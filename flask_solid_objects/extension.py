@@ -27,6 +27,7 @@ from flask_solid_objects.place import binds_at, metadata_of, place_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
+from flask_solid_objects.runtime.reconciling import InstanceReads
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.reminder_operators import ReminderOperators
@@ -262,9 +263,9 @@ class SolidObjects:
         return self.runtime.operators.reminders
 
     @property
-    def instances(self) -> Operators:
-        """Actors as operators see them."""
-        return self.runtime.operators
+    def instances(self) -> InstanceReads:
+        """Reads that compare the actors of a type with what the application knows."""
+        return self.runtime.instances
 
     @property
     def processes(self) -> Operators:

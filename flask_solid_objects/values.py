@@ -300,6 +300,16 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ActorEntry:
+    """One line of a list of actors: its incarnation, its identity, and when it was last used."""
+
+    id: int
+    actor_type: str
+    actor_id: str
+    used_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """One broken invariant: its number in the protocol, what it says, and the row that breaks it."""
 

@@ -41,6 +41,11 @@ def command_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def is_terminal() -> bool:
+    """Whether somebody watches, who may see a bar."""
+    return sys.stdout.isatty()
+
+
 def print_json(value: object) -> None:
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
 

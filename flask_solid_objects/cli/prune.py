@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import click
 from flask.cli import with_appcontext
 
 from flask_solid_objects.cli.current import current_runtime
-from flask_solid_objects.cli.output import CLI_CONTEXT, command_errors, json_option, print_json, print_table
+from flask_solid_objects.cli.output import (
+    CLI_CONTEXT,
+    command_errors,
+    is_terminal,
+    json_option,
+    print_json,
+    print_table,
+)
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.retention import has_retention
 from flask_solid_objects.store.retention import KINDS
@@ -42,7 +48,7 @@ def prune_command(kind: str, execute: bool, older_than: float | None, as_json: b
     prune = _Prune(runtime.operators, kinds, seconds)
     if not execute:
         counts = prune.count()
-    elif as_json or not _is_terminal():
+    elif as_json or not is_terminal():
         counts = prune.delete()
     else:
         counts = prune.delete_with_bar()
@@ -79,7 +85,3 @@ class _Prune:
         return self._operators.prune(
             self._kinds, execute=execute, older_than=self._older_than, progress=progress, context=CLI_CONTEXT
         )
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from datetime import UTC, datetime
 
@@ -10,7 +9,14 @@ import click
 from flask.cli import AppGroup
 
 from flask_solid_objects.cli.current import current_runtime
-from flask_solid_objects.cli.output import CLI_CONTEXT, command_errors, json_option, print_json, print_table
+from flask_solid_objects.cli.output import (
+    CLI_CONTEXT,
+    command_errors,
+    is_terminal,
+    json_option,
+    print_json,
+    print_table,
+)
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
 from flask_solid_objects.store.redrives import KINDS, Redrive, RedriveKind, RedriveStatus
 
@@ -55,7 +61,7 @@ def start_redrive(
     redrives = current_runtime().operators.redrives
     task = redrives.start(kind, actor_type=actor_type, failed_after=failed_after, limit=limit, context=CLI_CONTEXT)
     if wait:
-        task = _wait_with_bar(redrives, task) if not as_json and sys.stdout.isatty() else _wait(redrives, task)
+        task = _wait_with_bar(redrives, task) if not as_json and is_terminal() else _wait(redrives, task)
     _tell(task, as_json)
 
 

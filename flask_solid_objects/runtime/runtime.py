@@ -31,6 +31,7 @@ from flask_solid_objects.runtime.maintenance import Maintenance
 from flask_solid_objects.runtime.messages import Messages
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.process import Keeper, Registration
+from flask_solid_objects.runtime.reconciling import InstanceReads
 from flask_solid_objects.runtime.recovering import Recovering
 from flask_solid_objects.runtime.relay import Relay
 from flask_solid_objects.runtime.role import Role
@@ -121,6 +122,11 @@ class Runtime:
     def hub(self) -> Hub:
         """The broadcasts that this process learns of."""
         return self._here().hub
+
+    @property
+    def instances(self) -> InstanceReads:
+        """Reads that compare actors with the application."""
+        return InstanceReads(self.core)
 
     @property
     def viewing(self) -> Viewing:

@@ -17,6 +17,7 @@ from flask_solid_objects.store.leases import Leases
 from flask_solid_objects.store.mailbox import Mailbox
 from flask_solid_objects.store.outbox_administration import OutboxAdministration
 from flask_solid_objects.store.processes import Processes
+from flask_solid_objects.store.reconciliation import Reconciliation
 from flask_solid_objects.store.recoveries import Recoveries
 from flask_solid_objects.store.redrives import Redrives
 from flask_solid_objects.store.reminders import Reminders
@@ -62,6 +63,7 @@ class Store:
             self.staged,
         )
         self.views = Views(tables, dialect)
+        self.reconciliation = Reconciliation(tables, dialect)
         self.administration = Administration(
             tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters
         )

@@ -177,7 +177,9 @@ class Components:
         swap = _SWAPS[spec.refresh]
         opening = Markup(
             '<{tag} id="{id}"{css} data-solid-c{pairs} hx-get="{base}/c/{token}{alone}" hx-trigger="solid:stale" '
-            'hx-target="this" hx-swap="{swap}" hx-push-url="false" hx-ext="solid"{oob}>'
+            'hx-target="this" hx-swap="{swap}" hx-push-url="false" hx-ext="solid" '
+            # htmx 2 would give these to every button inside.
+            'hx-disinherit="hx-target hx-swap hx-push-url"{oob}>'
         ).format(
             tag=spec.tag,
             id=component_id(spec),

@@ -19,7 +19,7 @@ from flask import Flask, Response, current_app, request
 from simple_websocket import ConnectionClosed, Server
 from werkzeug.wrappers import Response as BaseResponse
 
-from flask_solid_objects.errors import Unauthorized, UnknownActorType
+from flask_solid_objects.errors import StateMigrationError, Unauthorized, UnknownActorType
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.relay import Notice
 from flask_solid_objects.runtime.runtime import Runtime
@@ -106,7 +106,7 @@ class Sockets:
                 answered.append(self._current(name, stream, incarnation, revision, connection))
             except HandleRefused as error:
                 refused.append({"t": "gone", "s": name, "why": error.why})
-            except (Unauthorized, UnknownActorType):
+            except (Unauthorized, UnknownActorType, StateMigrationError):
                 refused.append({"t": "gone", "s": name, "why": "denied"})
         return [*([{"t": "sub", "s": answered}] if answered else []), *refused]
 

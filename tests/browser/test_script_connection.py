@@ -144,10 +144,15 @@ def test_a_page_that_is_cut_off_says_so(stub: Stub, pages: Pages) -> None:
     stub.sockets_refused = True
     stub.cut()
     page.wait_for_function("() => document.documentElement.classList.contains('solid-stale')")
+    gate = stub.hold(COUNTER)
     stub.turn(count=1)
     stub.sockets_refused = False
+    gate.wait_until_reached()
+    before = page.evaluate("document.documentElement.className")
+    gate.open()
     page.wait_for_function("() => !document.documentElement.classList.contains('solid-stale')")
 
+    assert before == "solid-stale"
     assert text(page, COUNT) == "1"
 
 

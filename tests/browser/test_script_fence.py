@@ -30,7 +30,7 @@ def late_answer(stub: Stub, pages: Pages) -> list[str]:
     if stub.fence:
         wait_for_event(page, "rejected")
     else:
-        wait_for_text(page, COUNT, "1")
+        page.wait_for_function("() => shown.includes('1')")
     stub.turn("room:2", count=1)
     wait_for_text(page, "#counter-room-2 .count", "1")
     wait_for_text(page, COUNT, "2")
@@ -160,6 +160,20 @@ def test_a_server_error_is_retried(stub: Stub, pages: Pages) -> None:
 
     assert "Traceback" not in "".join(page.evaluate("shown"))
     assert page.evaluate("document.querySelector('section').classList.contains('solid-stale')") is False
+
+
+def test_an_error_page_with_the_component_in_it(stub: Stub, pages: Pages) -> None:
+    """An error is an error, even when its page contains the component."""
+    pages.allow(*TROUBLE)
+    page = pages.live(stub.component(COUNTER, "ann"))
+    stub.answers[COUNTER] = lambda: Response(f"{stub.component(COUNTER, 'ann')}", 500)
+    stub.turn(count=3)
+    wait_for_event(page, "failed", 2)
+    shown = text(page, COUNT)
+    stub.answers.clear()
+    wait_for_text(page, COUNT, "3")
+
+    assert shown == "0"
 
 
 def test_a_broken_batch_is_taken_apart(stub: Stub, pages: Pages) -> None:

@@ -41,6 +41,16 @@ def test_a_turn_between_render_and_subscription_is_not_missed(stub: Stub, pages:
     assert stub.subscribed == [[{"k": "room:1~mac-ann", "i": "9", "r": 1}]]
 
 
+def test_the_lowest_pair_is_subscribed(stub: Stub, pages: Pages) -> None:
+    """Of elements that were rendered at different revisions the oldest counts, wherever it stands."""
+    old = one_counter(stub)
+    stub.turn(count=5)
+    page = pages.live(stub.scalar("ann") + old + stub.scalar("ann"))
+    wait_for_text(page, COUNT, "5")
+
+    assert stub.subscribed == [[{"k": "room:1~mac-ann", "i": "9", "r": 1}]]
+
+
 def test_a_refetch_says_what_the_page_has_heard_of(stub: Stub, pages: Pages) -> None:
     """Solid-Want names stream, incarnation and revision."""
     page = pages.live(one_counter(stub))

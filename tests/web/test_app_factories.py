@@ -69,7 +69,7 @@ def test_app_factory_runs_once_per_test(tmp_path: Path) -> None:
             db.init_app(app)
             with app.app_context():
                 upgrade(solid.runtime.core.database.engine, "solid_objects_")
-                assert solid.instances.actors() == []
+                assert solid.instances.active("Counter") == []
                 solid.runtime.close()
                 db.engine.dispose()
         apps.append(weakref.ref(app))

@@ -93,7 +93,7 @@ def test_bar_on_a_terminal(app: AppUnderTest, monkeypatch: pytest.MonkeyPatch) -
             bars.append((self.length, self.done))
 
     monkeypatch.setattr(click, "progressbar", Bar)
-    monkeypatch.setattr("flask_solid_objects.cli.prune._is_terminal", lambda: True)
+    monkeypatch.setattr("flask_solid_objects.cli.prune.is_terminal", lambda: True)
     run_json(app, "messages", "--execute")
     assert bars == []
     run(app, "messages", "--execute", "--older-than", "0")

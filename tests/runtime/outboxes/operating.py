@@ -6,13 +6,16 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from flask_solid_objects.runtime.redriving import Redriving
 from flask_solid_objects.store.effects import EffectRow
 from flask_solid_objects.store.redrives import Redrive
 from flask_solid_objects.values import Access
 from tests.actors import RuntimeUnderTest
 from tests.runtime.outboxes.actors import Outside, Roles
 from tests.runtime.outboxes.answers import raises
+from tests.runtime.outboxes.rows import execute
 
+KILL = "UPDATE solid_objects_{} SET status = 'dead', attempt_count = 2, error = '{{\"class\":\"X\"}}' WHERE {}"
 LOST = ConnectionResetError("the connection is gone")
 
 
@@ -66,3 +69,28 @@ def look(rt: RuntimeUnderTest, redrive: Redrive) -> tuple[str, int, int]:
 
 def stands(row: EffectRow) -> tuple[str, int, str | None]:
     return row.status, row.attempts, row.claimed_by
+
+
+def kill(rt: RuntimeUnderTest, table: str, condition: str = "1 = 1") -> None:
+    """Let rows have died."""
+    execute(rt, KILL.format(table, condition))
+
+
+def broadcast_id(rt: RuntimeUnderTest) -> str:
+    """One dead broadcast; its id."""
+    rt.ref("Till", "a").add()
+    kill(rt, "broadcasts", "observable_name = 'total'")
+    (row,) = rt.runtime.operators.broadcasts.dead()
+    return row.broadcast_id
+
+
+def runner_of(rt: RuntimeUnderTest) -> Redriving:
+    return Redriving(rt.runtime.core, rt.runtime.wake_ups)
+
+
+def finish(runner: Redriving) -> int:
+    """Run until nothing is left; how many steps that were."""
+    for steps in range(100):
+        if not runner.step():
+            return steps
+    raise AssertionError("still busy after 100 steps")
