@@ -25,6 +25,7 @@ from flask_solid_objects.web.sockets import Sockets
 from flask_solid_objects.web.viewers import signing_keys, viewer_of
 
 HTMX = "vendor/htmx-4.0.1.min.js"
+IDIOMORPH = "vendor/idiomorph-0.8.0.min.js"
 SCRIPT = "solid-objects.js"
 _MOST_PARTS = 50
 _STATUS = {"expired": 410, "denied": 403}
@@ -81,7 +82,9 @@ class LiveViews:
         :param htmx: another vendored file, or None for a page that loads htmx itself.
         """
         base = request.script_root + self._prefix
-        names = [SCRIPT] if htmx is None else [htmx, SCRIPT]
+        # htmx 2 has no morph of its own.
+        morph = [IDIOMORPH] if htmx is not None and "htmx-2" in htmx else []
+        names = [*([] if htmx is None else [htmx]), *morph, SCRIPT]
         tags = [
             Markup('<script defer src="{}/static/{}?v={}"{}></script>').format(
                 base, name, _version(name), Markup(' data-base="{}"').format(base) if name == SCRIPT else ""
