@@ -21,7 +21,7 @@ demo: $(STAMP)
 
 # With the databases that are there: SOLID_TEST_POSTGRESQL_URL and SOLID_TEST_MYSQL_URL, else a local server.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --ignore=tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 4 --ignore=tests/browser $(ARGS)
 
 # Pages in a real Chromium, which has to be installed: apt-get install chromium.
 browser: $(STAMP)

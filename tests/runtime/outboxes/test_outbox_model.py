@@ -182,6 +182,6 @@ def test_random_outboxes(rt: RuntimeUnderTest, roles: Roles, outside: Outside, e
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=8, stateful_step_count=18, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
