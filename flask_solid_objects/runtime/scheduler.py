@@ -105,7 +105,7 @@ class ReminderScheduler(Role):
         if store.instances.lock_by_id(tx, seen.instance_id) is None:
             return
         row = store.reminders.lock(tx, seen.id)
-        if row == seen:
+        if row is not None and row == seen:
             self._postpone(tx, row, error)
 
     def _postpone(self, tx: Transaction, row: ReminderRow, error: Exception) -> None:

@@ -97,10 +97,12 @@ class Viewing:
         version: int,
         use: Callable[[Actor], Any],
     ) -> Any:
+        reminders, instance_id = self._core.store.reminders, None if row is None else row.id
+
         def read_reminders() -> Mapping[str, Reminder]:
-            if row is None:
+            if instance_id is None:
                 return {}
-            return self._core.database.read(lambda tx: self._core.store.reminders.of_actor(tx, row.id))
+            return self._core.database.read(lambda tx: reminders.of_actor(tx, instance_id))
 
         def run() -> Any:
             turn = CurrentTurn(key=key, operation="view", reads=True, read_reminders=read_reminders)
