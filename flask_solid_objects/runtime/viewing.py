@@ -97,12 +97,8 @@ class Viewing:
         version: int,
         use: Callable[[Actor], Any],
     ) -> Any:
-        reminders, instance_id = self._core.store.reminders, None if row is None else row.id
-
         def read_reminders() -> Mapping[str, Reminder]:
-            if instance_id is None:
-                return {}
-            return self._core.database.read(lambda tx: reminders.of_actor(tx, instance_id))
+            return {} if row is None else self._reminders_of(row.id)
 
         def run() -> Any:
             turn = CurrentTurn(key=key, operation="view", reads=True, read_reminders=read_reminders)
@@ -110,6 +106,10 @@ class Viewing:
             return use(definition.hydrate(key, text, version))
 
         return self._core.run_actor_code(run)
+
+    def _reminders_of(self, instance_id: int) -> Mapping[str, Reminder]:
+        reminders = self._core.store.reminders
+        return self._core.database.read(lambda tx: reminders.of_actor(tx, instance_id))
 
 
 def _read(definition: ActorDefinition, actor: Actor, name: str) -> Any:
