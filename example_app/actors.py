@@ -6,34 +6,20 @@ effect; what the shop sold becomes a row of its own table in the commit of the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from flask import current_app
 
 from example_app import payments
+from example_app.hall import Seat, rows_of, still_taken
 from example_app.orders import Order
-from flask_solid_objects import Actor, CommitContext, EffectContext, SolidObjects, attribute, operation, query
-from flask_solid_objects.errors import Rejected
+from flask_solid_objects import Actor, CommitContext, EffectContext, Rejected, SolidObjects, attribute, operation
 
 solid = SolidObjects()
 
 HOLD_TIME = timedelta(minutes=5)
-
-
-@dataclass
-class Seat:
-    """A seat that is held, being paid or sold; a free one has no entry.
-
-    ``hold`` tells holds of one seat apart, so that the end of an old one cannot free a newer one.
-    """
-
-    holder: str
-    hold: int = 0
-    paying: bool = False
-    sold: bool = False
-    until: datetime | None = None
 
 
 @dataclass
@@ -44,34 +30,17 @@ class Payment:
     seats: list[str]
 
 
-@dataclass
-class SeatView:
-    """One seat as one visitor sees it: free, held, sold, mine (held by me) or bought (by me)."""
-
-    name: str
-    status: str
-
-
-@dataclass
-class EventView:
-    """The whole event for one visitor."""
-
-    title: str
-    venue: str
-    price_cents: int
-    rows: list[list[SeatView]] = field(default_factory=list)
-    mine: list[str] = field(default_factory=list)
-    paying: list[str] = field(default_factory=list)
-    bought: list[str] = field(default_factory=list)
-    problem: str | None = None
-    held_until: datetime | None = None
-    free: int = 0
+@solid.effect(max_attempts=4)
+def charge_card(context: EffectContext, *, card: str, cents: int) -> str:
+    """Ask the payment provider; the effect's id makes a repeated charge the same charge."""
+    folder = current_app.instance_path
+    return payments.charge(folder, card=card, cents=cents, key=context.id, attempt=context.attempt)
 
 
 @solid.effect
-def charge_card(context: EffectContext, *, card: str, amount_cents: int) -> str:
-    """Ask the payment provider; the effect's id makes a repeated charge the same charge."""
-    return payments.charge(current_app.instance_path, card=card, amount_cents=amount_cents, key=context.id)
+def void_charge(context: EffectContext, *, charge: str) -> None:
+    """Take a charge back of which nobody knows whether it was made; harmless when it was not."""
+    payments.void(current_app.instance_path, key=charge)
 
 
 @solid.commit_action
@@ -117,10 +86,8 @@ class Event(Actor):
         if seat not in self._names():
             raise Rejected("no_such_seat", f"There is no seat {seat}.", details={"seat": seat})
         taken = self.seats.get(seat)
-        if taken is not None and (taken.sold or taken.holder != holder):
+        if taken is not None and (taken.holder != holder or not taken.is_held):
             raise Rejected("seat_taken", f"Seat {seat} has just been taken.", details={"seat": seat})
-        if taken is not None and taken.paying:
-            raise Rejected("being_paid", f"Seat {seat} is being paid.", details={"seat": seat})
         until = self.context.now + HOLD_TIME
         self.holds += 1
         self.seats[seat] = Seat(holder=holder, hold=self.holds, until=until)
@@ -132,7 +99,7 @@ class Event(Actor):
     def expire(self, seat: str, hold: int) -> bool:
         """The time of a hold is over; a newer hold of the same seat stays, and so does a sale."""
         taken = self.seats.get(seat)
-        if taken is None or taken.hold != hold or taken.sold or taken.paying:
+        if taken is None or taken.hold != hold or not taken.is_held:
             return False
         del self.seats[seat]
         return True
@@ -142,7 +109,7 @@ class Event(Actor):
         """Give a held seat back; False when there was nothing to give back."""
         self._release_lapsed()
         taken = self.seats.get(seat)
-        if taken is None or taken.sold or taken.paying or taken.holder != holder:
+        if taken is None or taken.holder != holder or not taken.is_held:
             return False
         del self.seats[seat]
         self.expire.unschedule(key=seat)
@@ -152,24 +119,29 @@ class Event(Actor):
     def confirm(self, holder: str, card: str) -> list[str]:
         """Have every seat that somebody holds paid; they are sold once the card was charged."""
         self._release_lapsed()
-        mine = sorted(
-            name for name, seat in self.seats.items() if seat.holder == holder and not (seat.sold or seat.paying)
-        )
+        own = {name: seat for name, seat in sorted(self.seats.items()) if seat.holder == holder}
+        mine = [name for name, seat in own.items() if seat.is_held]
         if not mine:
+            if any(seat.paying for seat in own.values()):
+                raise Rejected("being_paid", "Your seats are being paid already.")
             raise Rejected("nothing_held", "Your hold has run out. Choose your seats again.")
         for name in mine:
             self.seats[name].paying, self.seats[name].until = True, None
             self.expire.unschedule(key=name)
         self.declined.pop(holder, None)
         charge = charge_card.using(on_success=self.paid, on_failure=self.refused)
-        effect_id = charge.emit(card=card, amount_cents=self.price_cents * len(mine))
+        effect_id = charge.emit(card=card, cents=self.price_cents * len(mine))
         self.payments[effect_id] = Payment(holder, mine)
         return mine
 
     @operation
     def paid(self, effect_id: str, result: str) -> None:
         """The card was charged: the seats are sold, with a row of the shop and a line in the ledger."""
-        payment = self.payments.pop(effect_id)
+        payment = self.payments.pop(effect_id, None)
+        if payment is None:
+            # An operator has repeated a charge that was given up, and its seats are free or somebody else's by now.
+            void_charge.emit(charge=effect_id)
+            return
         for name in payment.seats:
             self.seats[name] = Seat(holder=payment.holder, sold=True)
         cents = self.price_cents * len(payment.seats)
@@ -179,62 +151,22 @@ class Event(Actor):
     @operation
     def refused(self, effect_id: str, error: dict[str, Any]) -> None:
         """The card was not charged: the seats are free again, and the visitor is told why."""
-        payment = self.payments.pop(effect_id)
-        for name in payment.seats:
-            self.seats.pop(name, None)
-        self.declined[payment.holder] = str(error.get("message") or "The payment did not work.")
-
-    @query
-    def view(self, holder: str) -> EventView:
-        """The event as one visitor sees it, in order behind every change made before."""
-        return view_of(self, holder, self.context.now)
+        reason = str(error.get("message"))
+        if error.get("class") != "Rejected":
+            # The bank may have taken the money, and only its answer was lost.
+            void_charge.emit(charge=effect_id)
+            reason = "The bank did not answer. Nothing will be charged."
+        payment = self.payments.pop(effect_id, None)
+        if payment is not None:
+            for name in payment.seats:
+                del self.seats[name]
+            self.declined[payment.holder] = reason
 
     def _names(self) -> set[str]:
-        return {name for row in _rows(self.rows, self.seats_per_row) for name in row}
+        return {name for row in rows_of(self.rows, self.seats_per_row) for name in row}
 
     def _release_lapsed(self) -> None:
-        self.seats = _live(self.seats, self.context.now)
-
-
-def view_of(event: Any, holder: str, now: datetime) -> EventView:
-    """The hall for one visitor, from the actor itself or from what a live view sees of it."""
-    seats: dict[str, Seat] = _live(event.seats, now)
-    rows = [
-        [SeatView(name, _status(seats.get(name), holder)) for name in row]
-        for row in _rows(event.rows, event.seats_per_row)
-    ]
-    held = {name: seat for name, seat in seats.items() if seat.holder == holder}
-    times = [seat.until for seat in held.values() if seat.until is not None]
-    return EventView(
-        title=event.title,
-        venue=event.venue,
-        price_cents=event.price_cents,
-        rows=rows,
-        mine=sorted(name for name, seat in held.items() if not (seat.sold or seat.paying)),
-        paying=sorted(name for name, seat in held.items() if seat.paying),
-        bought=sorted(name for name, seat in held.items() if seat.sold),
-        problem=event.declined.get(holder),
-        held_until=min(times, default=None),
-        free=sum(view.status == "free" for row in rows for view in row),
-    )
-
-
-def _rows(rows: int, seats_per_row: int) -> list[list[str]]:
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:rows]
-    return [[f"{letter}{number}" for number in range(1, seats_per_row + 1)] for letter in letters]
-
-
-def _live(seats: dict[str, Seat], now: datetime) -> dict[str, Seat]:
-    """Seats whose hold has not run out."""
-    return {name: seat for name, seat in seats.items() if seat.sold or seat.until is None or seat.until > now}
-
-
-def _status(seat: Seat | None, holder: str) -> str:
-    if seat is None:
-        return "free"
-    if seat.holder == holder:
-        return "bought" if seat.sold else "paying" if seat.paying else "mine"
-    return "sold" if seat.sold else "held"
+        self.seats = still_taken(self.seats, self.context.now)
 
 
 @solid.actor

@@ -13,7 +13,7 @@ from flask import Blueprint, abort, redirect, render_template, request, session,
 from werkzeug.wrappers import Response
 
 from example_app.actors import solid
-from example_app.shop import check_form, visitor
+from example_app.shop import check_form, field, visitor
 from flask_solid_objects import Actor, Rejected, attribute, observable, operation
 
 GONE_AFTER = timedelta(seconds=30)
@@ -83,7 +83,7 @@ def show(room: str) -> str:
 @chat.post("/chat/<room>/join")
 def join(room: str) -> Response:
     """Take a name for this browser."""
-    session["name"] = request.form.get("name", "").strip()[:40] or "Somebody"
+    session["name"] = field("name", 40).strip() or "Somebody"
     return redirect(url_for("chat.show", room=room), code=303)
 
 
@@ -92,7 +92,7 @@ def say(room: str) -> str | Response:
     """Say something. The answer is the empty form; the room itself refetches like everybody else's."""
     problem = ""
     try:
-        ChatRoom.ref(room).say(who=visitor(), name=_name(), text=request.form.get("text", ""))
+        ChatRoom.ref(room).say(who=visitor(), name=_name(), text=field("text", LONGEST))
     except Rejected as rejection:
         problem = rejection.message
     if "HX-Request" in request.headers:

@@ -7,18 +7,21 @@ failing job holds up its own customer and nobody else. A reminder by cron sums u
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from flask import Blueprint, abort, current_app, redirect, render_template, request, url_for
+from flask import Blueprint, abort, current_app, flash, redirect, render_template, url_for
 from werkzeug.wrappers import Response
 
 from example_app.actors import solid
-from example_app.shop import check_form
+from example_app.shop import check_form, field, form_key
 from flask_solid_objects import Actor, EffectContext, Rejected, attribute, operation
 
-KEPT = 50
+MOST_OPEN = 100
+KEPT = 20
+BERLIN = "Europe/Berlin"
+
 jobs = Blueprint("jobs", __name__, template_folder="templates")
 jobs.before_request(check_form)
 
@@ -31,17 +34,24 @@ class Job:
     title: str
     status: str = "waiting"
     outcome: str = ""
+    effect_id: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in ("waiting", "running")
 
 
 @solid.effect(max_attempts=3)
-def write_invoice(context: EffectContext, *, customer: str, title: str) -> str:
-    """Stands for slow work outside; writing the same file again is harmless."""
+def write_invoice(context: EffectContext, *, customer: str, number: int, title: str) -> str:
+    """Stands for slow work outside; doing it again under the same id writes the same file again."""
     if "fail" in title:
         raise RuntimeError("The printer is out of paper.")
+    if "jam" in title and context.attempt == 1:
+        raise RuntimeError("The paper has jammed.")
     folder = Path(current_app.instance_path) / "invoices"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{context.id}.txt"
-    path.write_text(f"{customer}: {title}\n")
+    path = folder / f"{customer}-{number}-{context.id[:8]}.txt"
+    path.write_text(f"{customer}, job {number}: {title}\n")
     return path.name
 
 
@@ -50,62 +60,83 @@ class Customer(Actor):
     """The queue of one customer."""
 
     queue: list[Job] = attribute(default_factory=list, observable=True)
-    numbers: int = 0
     nights: list[str] = attribute(default_factory=list, observable=True)
+    numbers: int = 0
+    ended: dict[str, int] = attribute(default_factory=dict)
 
     @operation
     def add(self, title: str) -> int:
         """Put a job at the end of the queue, and begin when nothing runs."""
-        if not title.strip():
+        title = " ".join(title.split())[:100]
+        if not title:
             raise Rejected("empty", "Give the job a title.")
+        if sum(job.is_open for job in self.queue) >= MOST_OPEN:
+            raise Rejected("full", "The queue is full. Wait until some jobs have ended.")
         self.numbers += 1
-        self.queue = [*self.queue, Job(self.numbers, title.strip()[:100])][-KEPT:]
+        self.queue.append(Job(self.numbers, title))
         if self.sum_up.reminder() is None:
-            self.sum_up.using(cron="0 2 * * *", timezone="Europe/Berlin").schedule()
+            self.sum_up.using(cron="0 2 * * *", timezone=BERLIN).schedule()
         self._begin()
         return self.numbers
 
     @operation
-    def done(self, result: str) -> None:
-        self._end("done", result)
+    def done(self, effect_id: str, result: str) -> None:
+        self._end(effect_id, "done", result)
 
     @operation
-    def failed(self, error: dict[str, Any]) -> None:
-        self._end("failed", str(error.get("message")))
+    def failed(self, effect_id: str, error: dict[str, Any]) -> None:
+        self._end(effect_id, "failed", str(error.get("message")))
 
     @operation
     def sum_up(self) -> None:
-        """Every night at two o'clock in Berlin."""
-        counts = {status: sum(job.status == status for job in self.queue) for status in ("done", "failed", "waiting")}
-        day: datetime = self.context.due_at or self.context.now
-        line = ", ".join(f"{count} {status}" for status, count in counts.items())
-        self.nights = [*self.nights, f"{day:%Y-%m-%d}: {line}"][-7:]
+        """At two o'clock at night in Berlin: a line for what has ended since the last one."""
+        night = (self.context.due_at or self.context.now).astimezone(ZoneInfo(BERLIN))
+        done, failed = self.ended.get("done", 0), self.ended.get("failed", 0)
+        open_jobs = sum(job.is_open for job in self.queue)
+        line = f"{night:%Y-%m-%d}: {done} done, {failed} failed, {open_jobs} to do"
+        self.nights = [*self.nights, line][-7:]
+        self.ended = {}
 
     def _begin(self) -> None:
-        if any(job.status == "running" for job in self.queue):
-            return
-        for job in self.queue:
-            if job.status == "waiting":
-                job.status = "running"
-                work = write_invoice.using(on_success=self.done, on_failure=self.failed)
-                work.emit(customer=self.actor_id, title=job.title)
-                return
+        """Have the first open job done, unless it is running already."""
+        job = next((job for job in self.queue if job.is_open), None)
+        if job is not None and job.status == "waiting":
+            work = write_invoice.using(on_success=self.done, on_failure=self.failed)
+            job.effect_id = work.emit(customer=self.actor_id, number=job.number, title=job.title)
+            job.status = "running"
 
-    def _end(self, status: str, outcome: str) -> None:
+    def _end(self, effect_id: str, status: str, outcome: str) -> None:
+        """Write down how a job has ended, and begin the next one."""
         for job in self.queue:
-            if job.status == "running":
+            # A failed job may end once more, well, after an operator has repeated its effect.
+            if job.effect_id == effect_id:
                 job.status, job.outcome = status, outcome
+        self.ended[status] = self.ended.get(status, 0) + 1
+        self._forget_old()
         self._begin()
 
+    def _forget_old(self) -> None:
+        over = [job.number for job in self.queue if not job.is_open][:-KEPT]
+        self.queue = [job for job in self.queue if job.number not in over]
 
-@jobs.get("/customers/<customer>")
-def show(customer: str) -> str:
-    if not customer.isalnum() or len(customer) > 40:
+
+@jobs.get("/customers/<customer_id>")
+def show(customer_id: str) -> str:
+    return render_template("jobs/customer.html", customer_id=customer_id, customer=_customer(customer_id))
+
+
+@jobs.post("/customers/<customer_id>/jobs")
+def add(customer_id: str) -> Response:
+    """Add a job; a form that is sent twice adds it once."""
+    add = _customer(customer_id).add.using(idempotency_key=form_key("add"))
+    try:
+        add(title=field("title", 500))
+    except Rejected as rejection:
+        flash(rejection.message, "problem")
+    return redirect(url_for("jobs.show", customer_id=customer_id), code=303)
+
+
+def _customer(customer_id: str) -> Customer:
+    if not customer_id.isalnum() or len(customer_id) > 40:
         abort(404)
-    return render_template("jobs/customer.html", customer_id=customer, customer=Customer.ref(customer))
-
-
-@jobs.post("/customers/<customer>/jobs")
-def add(customer: str) -> Response:
-    Customer.ref(customer).add(title=request.form.get("title", ""))
-    return redirect(url_for("jobs.show", customer=customer), code=303)
+    return Customer.ref(customer_id)

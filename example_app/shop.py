@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from datetime import UTC, datetime
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 from flask import Blueprint, abort, flash, redirect, render_template, request, session, url_for
 from werkzeug.wrappers import Response
 
-from example_app.actors import Event, EventView, Ledger, view_of
+from example_app.actors import Event, Ledger
+from example_app.hall import HallView, hall_of
 from example_app.orders import Order, db
-from flask_solid_objects.errors import CallEnqueueTimeout, CallTimeout, Rejected
+from example_app.payments import CARDS
+from flask_solid_objects import Rejected
+from flask_solid_objects.errors import CallEnqueueTimeout, CallTimeout, IdempotencyConflict, InvalidActorId
 
 shop = Blueprint("shop", __name__, template_folder="templates", static_folder="static", static_url_path="/shop-static")
 
@@ -28,7 +32,7 @@ def check_form() -> None:
 
 @shop.app_context_processor
 def form_values() -> dict[str, object]:
-    return {"form_token": form_token}
+    return {"form_token": form_token, "new_key": lambda: secrets.token_hex(8), "cards": CARDS}
 
 
 @shop.app_template_filter("money")
@@ -37,9 +41,9 @@ def money(cents: int) -> str:
 
 
 @shop.app_template_filter("hall_for")
-def hall_for(event: Any, holder: str) -> EventView:
+def hall_for(event: Any, holder: str) -> HallView:
     """The whole hall as one visitor sees it; a hold that has run out counts as over, whoever cleans it up."""
-    return view_of(event, holder, datetime.now(UTC))
+    return hall_of(event, holder, datetime.now(UTC))
 
 
 @shop.get("/")
@@ -50,10 +54,7 @@ def index() -> Response:
 @shop.get("/events/<event_id>")
 def event(event_id: str) -> str:
     """The seat map, live: it follows every change of the event."""
-    known = Event.ref(event_id).snapshot()
-    if not known.title:
-        abort(404, "There is no such event. Run `flask --app example_app seed`.")
-    return render_template("shop/event.html", event_id=event_id, event=Event.ref(event_id), ledger=Ledger.ref(event_id))
+    return render_template("shop/event.html", event_id=event_id, event=known(event_id), ledger=Ledger.ref(event_id))
 
 
 @shop.get("/orders")
@@ -65,9 +66,11 @@ def orders() -> str:
 
 @shop.post("/events/<event_id>/hold")
 def hold(event_id: str) -> Response:
-    seat = request.form.get("seat", "")
+    """Hold a seat; a form that is sent again, even after the seat was given back, changes nothing."""
+    seat = field("seat", 8)
+    hold = known(event_id).hold.using(idempotency_key=form_key("hold", seat))
     try:
-        Event.ref(event_id).hold(seat=seat, holder=visitor())
+        hold(seat=seat, holder=visitor())
     except Rejected as rejection:
         flash(rejection.message, "problem")
     return back(event_id)
@@ -75,20 +78,27 @@ def hold(event_id: str) -> Response:
 
 @shop.post("/events/<event_id>/release")
 def release(event_id: str) -> Response:
-    Event.ref(event_id).release(seat=request.form.get("seat", ""), holder=visitor())
+    known(event_id).release(seat=field("seat", 8), holder=visitor())
     return back(event_id)
 
 
 @shop.post("/events/<event_id>/confirm")
 def confirm(event_id: str) -> Response:
-    """Have the held seats paid; the form's own key makes pressing twice harmless."""
-    key = request.form.get("key", "")[:64] or None
-    confirm = Event.ref(event_id).confirm.using(idempotency_key=f"confirm:{visitor()}:{key}")
+    """Have the held seats paid; the form's key makes pressing twice harmless."""
+    confirm = known(event_id).confirm.using(idempotency_key=form_key("confirm"))
     try:
-        confirm(holder=visitor(), card=request.form.get("card", "")[:32])
+        confirm(holder=visitor(), card=field("card", 32))
+    except IdempotencyConflict:
+        flash("These seats are being paid with another card.", "problem")
     except Rejected as rejection:
         flash(rejection.message, "problem")
     return back(event_id)
+
+
+@shop.app_errorhandler(InvalidActorId)
+def nowhere(_error: Exception) -> tuple[str, int]:
+    """An address with a name that no actor can have."""
+    return "There is no such page.", 404
 
 
 @shop.app_errorhandler(CallTimeout)
@@ -96,6 +106,19 @@ def confirm(event_id: str) -> Response:
 def busy(_error: Exception) -> tuple[str, int, dict[str, str]]:
     """The actor is behind others; nothing is lost, so the visitor is asked to look again."""
     return render_template("shop/busy.html"), 503, {"Retry-After": "2"}
+
+
+def known(event_id: str) -> Event:
+    """The event, when it is on sale: an address that somebody made up must not make an actor."""
+    event = Event.ref(event_id)
+    if not event.snapshot().title:
+        abort(404, "There is no such event. Run `flask --app example_app seed`.")
+    return event
+
+
+def field(name: str, longest: int) -> str:
+    """What a form says, without what no database takes."""
+    return request.form.get(name, "").replace("\0", "")[:longest]
 
 
 def visitor() -> str:
@@ -109,6 +132,12 @@ def form_token() -> str:
     if "token" not in session:
         session["token"] = secrets.token_urlsafe(24)
     return str(session["token"])
+
+
+def form_key(*act: str) -> str | None:
+    """The idempotency key of the form that was sent: the key that the page gave it, for this browser and this act."""
+    key = request.form.get("key", "")
+    return ":".join((*act, visitor(), key)) if re.fullmatch(r"[0-9a-f]{1,32}", key) else None
 
 
 def back(event_id: str) -> Response:
