@@ -188,6 +188,17 @@ def test_many_jobs_have_one_reminder(example: Example) -> None:
     ]
 
 
+def test_a_job_does_not_cancel_the_night(example: Example) -> None:
+    """A job that comes as the reminder rings leaves that night's line alone."""
+    example.add_jobs("ada", "one")
+    with example.app.app_context():
+        Customer.ref("ada").add.send(title="two")
+    example.ring(DAY)
+    example.work()
+
+    assert len(example.customer("ada").nights) == 1
+
+
 def test_progress_is_a_snapshot(example: Example) -> None:
     """Anybody may read how far a queue is, without a turn of its actor."""
     example.add_jobs("ada", "one")
