@@ -93,7 +93,7 @@ def dialect(database_url: URL) -> Dialect:
     return dialect_for(database_url)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tables() -> Tables:
     """The tables in a metadata of their own, under the default prefix, as ``database_url`` has them."""
     return build_tables(MetaData())

@@ -26,6 +26,7 @@ class PostgresTransport(PublishingTransport):
     def __init__(self, core: Core) -> None:
         super().__init__(core, "postgresql")
         self._probed = threading.Event()
+        self._listening: ListenConnection | None = None
         self.capability = _LISTENING
 
     def start(self, wake_ups: WakeUps) -> None:
@@ -35,18 +36,29 @@ class PostgresTransport(PublishingTransport):
         """Wait until the probe has told what this path can do; for ``doctor``."""
         return self._probed.wait(timeout)
 
+    def stop(self) -> None:
+        self._threads.stopping.set()
+        with self._lock:
+            if self._listening is not None:
+                self._listening.interrupt()
+        super().stop()
+
     def _open_sender(self) -> tuple[Callable[[str], object], Callable[[], None]]:
         connection = NotifyConnection(self._core.database)
         return connection.notify, connection.close
 
     def _listen(self, wake_ups: WakeUps) -> None:
         connection = ListenConnection(self._core.database)
+        with self._lock:
+            self._listening = connection
         try:
             if not self._probed.is_set() and not self._probe(connection, wake_ups):
                 return
             wake_ups.deliver_all()
             self._receive_forever(connection, wake_ups)
         finally:
+            with self._lock:
+                self._listening = None
             connection.close()
 
     def _receive_forever(self, connection: ListenConnection, wake_ups: WakeUps) -> None:

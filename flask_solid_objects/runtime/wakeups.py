@@ -85,7 +85,7 @@ class WakeUps:
         self._work: set[Watch] = set()
         self._instances: dict[int, set[Watch]] = {}
         self._listeners: tuple[Listener, ...] = ()
-        self._started = False
+        self._started = self._stopped = False
         self._watched = threading.Event()
         self._capability = capability
 
@@ -171,9 +171,9 @@ class WakeUps:
         return bool(self._work or self._instances or self._listeners)
 
     def wait_watched(self, timeout: float) -> bool:
-        """Wait until somebody watches, so that a transport that polls need not while nobody does."""
+        """Wait until somebody watches, so that a transport that polls need not while nobody does; not after a stop."""
         with self._lock:
-            if not self.has_watches:
+            if not (self.has_watches or self._stopped):
                 self._watched.clear()
         return self._watched.wait(timeout)
 
@@ -209,6 +209,9 @@ class WakeUps:
 
     def stop(self) -> None:
         """End the transport and let every waiter go."""
+        with self._lock:
+            self._stopped = True
+        self._watched.set()
         if self._transport is not None:
             try:
                 self._transport.stop()

@@ -5,6 +5,8 @@ Each has a connection of its own outside every pool, since listening is state of
 
 from __future__ import annotations
 
+import selectors
+import socket
 from typing import Any
 
 from flask_solid_objects.store.database import Database
@@ -36,27 +38,42 @@ class NotifyConnection:
 
 
 class ListenConnection:
-    """Receives notifications."""
+    """Receives notifications, until somebody else interrupts it."""
 
     def __init__(self, database: Database, channel: str | None = None) -> None:
         self._connection = _connect(database)
         try:
             self._connection.execute(f'LISTEN "{channel or database.channel}"')
+            self._interrupting, self._interrupted = socket.socketpair()
+            self._selector = selectors.DefaultSelector()
+            self._selector.register(self._connection.fileno(), selectors.EVENT_READ)
+            self._selector.register(self._interrupted, selectors.EVENT_READ)
         except BaseException:
             # Nobody has got this object yet, who could close it.
             self._connection.close()
             raise
 
     def receive(self, timeout: float) -> list[str]:
-        """The texts that arrive within a time, after the first of which it returns."""
-        return [notification.payload for notification in self._connection.notifies(timeout=timeout, stop_after=1)]
+        """The texts that have arrived, or that arrive within a time; none when it was interrupted."""
+        # What came with the answer to another statement makes nothing readable.
+        return self._arrived() or (self._arrived() if self._selector.select(timeout) else [])
+
+    def interrupt(self) -> None:
+        """Let this and every later wait return at once; from another thread."""
+        self._interrupting.send(b".")
 
     def check(self) -> None:
         """Ask the server for an answer; a connection that died silently raises here."""
         self._connection.execute("SELECT 1")
 
     def close(self) -> None:
+        self._selector.close()
+        self._interrupting.close()
+        self._interrupted.close()
         self._connection.close()
+
+    def _arrived(self) -> list[str]:
+        return [notification.payload for notification in self._connection.notifies(timeout=0)]
 
 
 class DataVersion:

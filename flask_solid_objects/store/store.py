@@ -1,4 +1,4 @@
-"""All store modules of one schema on one dialect, built once: their statements are compiled here and never again."""
+"""All store modules of one schema on one dialect, built once; each statement is compiled once, at its first use."""
 
 from __future__ import annotations
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy
 
+from flask_solid_objects.runtime import transport_postgresql, transports
 from flask_solid_objects.runtime.transports import Outgoing, PublishingTransport, Signal
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.seams import Clock
+from flask_solid_objects.store.listeners import ListenConnection, NotifyConnection
 from flask_solid_objects.values import WakeUpCapability
+from tests import requires
 from tests.actors import RuntimeUnderTest
 from tests.processes import wait_until
 
@@ -125,3 +130,41 @@ def test_channels_do_not_depend_on_the_hosts_name(rt: RuntimeUnderTest) -> None:
     rt.database.url = rt.database.url.set(host="another-name")
 
     assert before == rt.database.channel
+
+
+@requires.notifications
+def test_a_stop_interrupts_the_wait_for_notifications(rt: RuntimeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a transport would wait for the next one: the test's own time limit would end this otherwise."""
+    monkeypatch.setattr(transport_postgresql, "_RECEIVE_SECONDS", 3600.0)
+    wake_ups = rt.runtime.wake_ups
+    wake_ups.start()
+    assert wake_ups.wait_probed(10) is True
+
+    wake_ups.stop()
+
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("solid-")] == []
+
+
+def test_a_stop_interrupts_a_poll_that_nobody_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(transports, "_UNWATCHED_SECONDS", 3600.0)
+    rt = RuntimeUnderTest(sqlalchemy.make_url(f"sqlite:///{tmp_path}/polled.sqlite3"))
+    wake_ups = rt.runtime.wake_ups
+    wake_ups.start()
+
+    rt.close()
+
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("solid-")] == []
+
+
+@requires.notifications
+def test_a_notification_beside_an_answer_is_received(rt: RuntimeUnderTest) -> None:
+    """What arrives together with the answer to another statement makes the connection readable no more."""
+    listening, sender = ListenConnection(rt.database), NotifyConnection(rt.database)
+    try:
+        sender.notify("beside")
+        listening.check()
+
+        assert listening.receive(0) == ["beside"]
+    finally:
+        sender.close()
+        listening.close()
