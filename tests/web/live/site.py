@@ -22,7 +22,6 @@ from werkzeug.serving import make_server
 
 from flask_solid_objects import Access, Actor, Rejected, SolidObjects, attribute, observable, operation, payload
 from flask_solid_objects.seams import Seams
-from flask_solid_objects.store.schema import upgrade
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAGE = (
@@ -105,7 +104,6 @@ class Site:
     @contextmanager
     def ready(self) -> Iterator[Site]:
         with self.app.app_context():
-            upgrade(self.solid.runtime.core.database.engine, self.solid.runtime.settings.table_prefix)
             try:
                 yield self
             finally:
