@@ -55,7 +55,7 @@ def seed() -> bool:
     if event.snapshot().title:
         return False
     event.open(title="Night of Strings", venue="Small Hall", rows=6, seats_per_row=8, price_cents=3200)
-    Ledger.ref("night-of-strings").note.send(text="The event is on sale.", cents=0)
+    Ledger.ref("night-of-strings").note(text="The event is on sale.", cents=0)
     return True
 
 

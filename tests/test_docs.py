@@ -19,7 +19,6 @@ from flask_solid_objects.cli import solid_cli
 from flask_solid_objects.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "example_app"
 DOCS = {path.name: path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
 ALL = "\n".join(DOCS.values())
 
@@ -139,15 +138,3 @@ def test_every_step_is_documented() -> None:
     steps = {step for source in sources for step in re.findall(r'reach\("([a-z_.]+)"', source)}
 
     assert sorted(step for step in steps if f"`{step}`" not in DOCS["testing.md"]) == []
-
-
-@pytest.mark.parametrize("name", ["guide-tickets.md", "guide-jobs.md"])
-def test_guides_show_the_example_itself(name: str) -> None:
-    """Every block of a guide stands in a file of the example, but for its indentation."""
-    sources = ["\n".join(line.strip() for line in path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")]
-    blocks = re.findall(r"```python\n(.*?)```", DOCS[name], re.DOTALL)
-
-    assert len(blocks) >= 3
-    for block in blocks:
-        plain = "\n".join(line.strip() for line in block.rstrip().splitlines())
-        assert any(plain in source for source in sources), block

@@ -67,7 +67,10 @@ class UnknownOutboxRow(SolidObjectsError):
     """There is no effect or broadcast with this id."""
 
     def __init__(self, kind: str, public_id: str) -> None:
-        super().__init__(f"There is no {kind} {public_id}. See `flask solid dead-letters list --kind {kind}`.")
+        super().__init__(
+            f"There is no {kind} {public_id}: it is named by its {kind}_id. See `flask solid dead-letters list --kind "
+            f"{kind}`."
+        )
         self.kind = kind
         self.public_id = public_id
 

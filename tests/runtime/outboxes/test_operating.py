@@ -91,9 +91,9 @@ def test_retry_of_what_is_not_dead_changes_nothing(
 
 def test_unknown_outbox_rows(operators: Operators, engine: Engine) -> None:
     """A retry of what is not there is an error that names the kind, and is not recorded."""
-    with pytest.raises(UnknownOutboxRow, match="no effect x"):
+    with pytest.raises(UnknownOutboxRow, match="no effect x: it is named by its effect_id"):
         operators.effects.retry("x")
-    with pytest.raises(UnknownOutboxRow, match="no broadcast x"):
+    with pytest.raises(UnknownOutboxRow, match="no broadcast x: it is named by its broadcast_id"):
         operators.broadcasts.retry("x")
 
     assert events(engine) == []
