@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-from sqlalchemy import URL, MetaData
+from sqlalchemy import URL
 
 from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.operation import operation, query
@@ -23,7 +22,7 @@ from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
 from flask_solid_objects.store.sessions import SessionOutbox
 from flask_solid_objects.store.store import Store
-from flask_solid_objects.store.tables import Tables, build_tables
+from tests.schema import store_of, tables_of
 
 
 class Journal(Actor):
@@ -104,11 +103,11 @@ class RuntimeUnderTest:
         # Each runtime gets its own subclass, under the same type, since a class belongs to one registry.
         for each in own:
             self.registry.register(type(each.__name__, (each,), {"__module__": each.__module__}), each.__name__)
-        self.tables = _tables(self.settings.table_prefix)
+        self.tables = tables_of(self.settings.table_prefix)
         self.database = Database(url, settings=self.settings, seams=seams)
         core = Core(
             database=self.database,
-            store=Store(self.tables, self.database.dialect, self.settings),
+            store=store_of(self.database.dialect, self.settings),
             settings=self.settings,
             registry=self.registry,
             policies=policies or Policies(),
@@ -140,12 +139,6 @@ class RuntimeUnderTest:
 
     def close(self) -> None:
         self.runtime.close()
-
-
-@cache
-def _tables(prefix: str) -> Tables:
-    """Building them takes 12 ms, and nothing changes them."""
-    return build_tables(MetaData(), prefix)
 
 
 def _in_new_context(function: Callable[[], Any], /) -> Any:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import sqlalchemy
-from sqlalchemy import URL, Engine, MetaData, event
+from sqlalchemy import URL, Engine
 
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.store.dialects import Dialect, dialect_for
-from flask_solid_objects.store.tables import Tables, build_tables
+from flask_solid_objects.store.tables import Tables
 from tests import requires
 from tests.checkpoints import HeldCheckpoints
 from tests.counting import StatementCounter
@@ -20,6 +18,7 @@ from tests.databases import Available, Scratch, find_available, make_scratch
 from tests.leaks import no_leaks as no_leaks
 from tests.leaks import pool_watch as pool_watch
 from tests.leaks import remember
+from tests.schema import KeptEngine, tables_of
 
 _AVAILABLE = pytest.StashKey[Available]()
 
@@ -93,25 +92,25 @@ def dialect(database_url: URL) -> Dialect:
     return dialect_for(database_url)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def tables() -> Tables:
     """The tables in a metadata of their own, under the default prefix, as ``database_url`` has them."""
-    return build_tables(MetaData())
+    return tables_of()
+
+
+@pytest.fixture(scope="session")
+def kept_engines() -> dict[str, KeptEngine]:
+    return {}
 
 
 @pytest.fixture
-def engine(database_url: URL) -> Iterator[Engine]:
+def engine(database_url: URL, kept_engines: dict[str, KeptEngine]) -> Iterator[Engine]:
     """A plain engine for looking at rows and changing them behind the runtime's back."""
-    engine = sqlalchemy.create_engine(database_url)
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_sqlite)
-    yield engine
-    engine.dispose()
-
-
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA busy_timeout = 5000")
+    kind = database_url.get_backend_name()
+    if kind not in kept_engines:
+        kept_engines[kind] = KeptEngine(database_url)
+    with kept_engines[kind].at(database_url) as engine:
+        yield engine
 
 
 @pytest.fixture

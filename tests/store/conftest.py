@@ -17,6 +17,7 @@ from flask_solid_objects.store.invariants import check_invariants
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables
 from tests.checkpoints import HeldCheckpoints
+from tests.schema import store_of
 from tests.store.acts import LEASE, MAILBOX, Acts, Background, register
 
 
@@ -46,8 +47,8 @@ def db(
 
 
 @pytest.fixture
-def store(db: Database, tables: Tables, settings: Settings) -> Store:
-    return Store(tables, db.dialect, settings)
+def store(db: Database, settings: Settings) -> Store:
+    return store_of(db.dialect, settings)
 
 
 @pytest.fixture
