@@ -19,7 +19,7 @@ from sqlalchemy import URL, Engine, StaticPool, select, text
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, SchemaMissing, UnsupportedDatabase
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
-from flask_solid_objects.store.dialects import Statement, dialect_for
+from flask_solid_objects.store.dialects import dialect_for
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
@@ -187,7 +187,7 @@ _KILL = {"postgresql": "SELECT pg_terminate_backend({}, 5000)", "mysql": "KILL {
 
 def identity(tx: Transaction) -> int:
     """The server's number of the connection that this unit runs on."""
-    row = tx.one(Statement(_IDENTITY[tx.dialect.name], {}))
+    row = tx.one(tx.dialect.compile(text(_IDENTITY[tx.dialect.name])))
     assert row is not None
     return int(row[0])
 

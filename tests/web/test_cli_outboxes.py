@@ -145,9 +145,13 @@ def test_dead_broadcasts(app: AppUnderTest) -> None:
 
 def test_unknown_ids_of_dead_letters(app: AppUnderTest) -> None:
     """An id that is not there is one line and exit code 1; a message's id that is no number is wrong usage."""
-    assert "There is no effect x." in run(app, "effects", "retry", "x", code=1)
-    assert "There is no effect x." in run(app, "dead-letters", "retry", "x", "--kind", "effect", code=1)
-    assert "There is no broadcast x." in run(app, "dead-letters", "retry", "x", "--kind", "broadcast", code=1)
+    retries = {
+        "effect": [("effects", "retry", "x"), ("dead-letters", "retry", "x", "--kind", "effect")],
+        "broadcast": [("dead-letters", "retry", "x", "--kind", "broadcast")],
+    }
+    for kind, commands in retries.items():
+        for command in commands:
+            assert f"There is no {kind} x: it is named by its {kind}_id." in run(app, *command, code=1)
     assert "see --kind" in run(app, "dead-letters", "retry", "x", code=2)
     run(app, "dead-letters", "list", "--kind", "other", code=2)
 
