@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 import sqlalchemy
 from sqlalchemy import Column, ColumnElement, Engine, Table
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine.interfaces import Compiled
 from sqlalchemy.engine.interfaces import Dialect as CoreDialect
 from sqlalchemy.sql.base import Executable
+from sqlalchemy.sql.compiler import Compiled
 
 from flask_solid_objects.errors import UnsupportedDatabase
 
