@@ -18,6 +18,7 @@ from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.operation import operation
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.runtime import RoleCounts, Runtime
 from flask_solid_objects.settings import Settings
@@ -55,7 +56,9 @@ def make_runtime(url: sqlalchemy.URL, redis_url: str | None) -> tuple[Runtime, R
     registry = Registry(make_reference=make_reference)
     registry.register(type("Watch", (Watch,), {"__module__": __name__}))
     store = Store(build_tables(MetaData(), Subject.prefix), database.dialect, settings)
-    runtime = Runtime(Core(database=database, store=store, settings=settings, registry=registry), SessionOutbox())
+    events = Events(adapter=database.dialect.name)
+    core = Core(database=database, store=store, settings=settings, registry=registry, events=events)
+    runtime = Runtime(core, SessionOutbox())
     registry.current_runtime = lambda: runtime
     return runtime, registry
 

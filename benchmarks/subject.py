@@ -12,6 +12,7 @@ from flask_solid_objects.actors.actor import Actor
 from flask_solid_objects.actors.operation import operation
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.settings import Settings
@@ -46,7 +47,13 @@ class Subject:
         self._registry = Registry(make_reference=make_reference)
         self._definition = self._registry.register(type("Counter", (Counter,), {"__module__": __name__}))
         store = Store(build_tables(MetaData(), self.prefix), self._database.dialect, settings)
-        core = Core(database=self._database, store=store, settings=settings, registry=self._registry)
+        core = Core(
+            database=self._database,
+            store=store,
+            settings=settings,
+            registry=self._registry,
+            events=Events(adapter=self._database.dialect.name),
+        )
         self.runtime = Runtime(core, SessionOutbox())
         self._registry.current_runtime = lambda: self.runtime
 

@@ -40,6 +40,7 @@ from flask_solid_objects.errors import SchemaMissing as SchemaMissing
 from flask_solid_objects.errors import SolidObjectsError as SolidObjectsError
 from flask_solid_objects.errors import StagingUnavailable as StagingUnavailable
 from flask_solid_objects.errors import StateMigrationError as StateMigrationError
+from flask_solid_objects.errors import TooManyObservers as TooManyObservers
 from flask_solid_objects.errors import Unauthorized as Unauthorized
 from flask_solid_objects.errors import UnknownActorType as UnknownActorType
 from flask_solid_objects.errors import UnknownDeadLetter as UnknownDeadLetter
@@ -51,6 +52,8 @@ from flask_solid_objects.errors import UnknownRedrive as UnknownRedrive
 from flask_solid_objects.errors import UnknownReminder as UnknownReminder
 from flask_solid_objects.errors import UnsupportedDatabase as UnsupportedDatabase
 from flask_solid_objects.extension import SolidObjects as SolidObjects
+from flask_solid_objects.telemetry.event import Event as Event
+from flask_solid_objects.telemetry.logs import JsonFormatter as JsonFormatter
 from flask_solid_objects.values import Access as Access
 from flask_solid_objects.values import Broadcast as Broadcast
 from flask_solid_objects.values import CommitContext as CommitContext
@@ -75,6 +78,7 @@ __all__ = [
     "CommitActionUnavailable",
     "CommitContext",
     "EffectContext",
+    "Event",
     "IdempotencyConflict",
     "InvalidActor",
     "InvalidActorId",
@@ -85,6 +89,7 @@ __all__ = [
     "InvalidRejectionCode",
     "InvalidSchema",
     "InvalidSettings",
+    "JsonFormatter",
     "MailboxFull",
     "Message",
     "MessageContext",
@@ -104,6 +109,7 @@ __all__ = [
     "SolidObjectsError",
     "StagingUnavailable",
     "StateMigrationError",
+    "TooManyObservers",
     "Unauthorized",
     "UnknownActorType",
     "UnknownDeadLetter",

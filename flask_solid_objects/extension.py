@@ -25,6 +25,7 @@ from flask_solid_objects.cli import solid_cli
 from flask_solid_objects.errors import NotInitialized
 from flask_solid_objects.place import binds_at, metadata_of, place_of
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import Events, Exporter
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
 from flask_solid_objects.runtime.reconciling import InstanceReads
@@ -113,6 +114,7 @@ class SolidObjects:
         self._db = db
         self._policies: dict[str, Policy] = {}
         self._viewer: Callable[[], str] | None = None
+        self._exporters: list[Exporter] = []
         self.registry = Registry(make_reference=make_reference, current_runtime=lambda: self.runtime)
         if app is not None:
             self.init_app(app)
@@ -222,6 +224,14 @@ class SolidObjects:
         self._viewer = function
         return function
 
+    def export_events(self, exporter: Exporter) -> Exporter:
+        """Hand every event to a function, as the portable envelope of docs/telemetry.md: a dict that is ready for JSON.
+
+        It is called in the thread that announces, so it must be quick; what it raises changes nothing.
+        """
+        self._exporters.append(exporter)
+        return exporter
+
     # -- use ----------------------------------------------------------------------------------
 
     @property
@@ -300,6 +310,7 @@ class SolidObjects:
             store=Store(state.tables, database.dialect, state.settings),
             settings=state.settings,
             registry=self.registry,
+            events=Events(adapter=database.dialect.name, sender=app, exporters=self._exporters),
             policies=Policies(registered=self._policies, strict=state.settings.strict_policies),
             run_actor_code=lambda function: run_in_app_context(app, function),
             has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,

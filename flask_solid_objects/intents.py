@@ -128,7 +128,7 @@ class CurrentTurn:
     """What runs in this context is actor code: of whom, in which operation or hook, and where it may stage.
 
     Without a stage nothing can be staged; ``reads`` says that this is because it only reads. ``connection`` is the
-    one on which a commit action may write.
+    one on which a commit action may write. ``refusals`` are the writes that were refused to it.
     """
 
     key: ActorKey
@@ -137,6 +137,7 @@ class CurrentTurn:
     reads: bool = False
     read_reminders: Callable[[], Mapping[str, Reminder]] | None = None
     connection: object = None
+    refusals: list[str] = field(default_factory=list)
 
 
 current_turn: ContextVar[CurrentTurn | None] = ContextVar("flask_solid_objects_current_turn", default=None)

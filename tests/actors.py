@@ -14,6 +14,7 @@ from flask_solid_objects.actors.operation import operation, query
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.errors import NonRetryableError, Rejected
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.policies import Policies
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.runtime import Runtime
@@ -110,6 +111,7 @@ class RuntimeUnderTest:
             store=store_of(self.database.dialect, self.settings),
             settings=self.settings,
             registry=self.registry,
+            events=Events(adapter=self.database.dialect.name),
             policies=policies or Policies(),
             run_actor_code=_in_new_context,
             seams=seams,

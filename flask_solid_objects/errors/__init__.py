@@ -6,6 +6,7 @@ SolidObjectsError
 │   ├── InvalidPayload ── InvalidArguments, PayloadTooLarge
 │   ├── MailboxFull, IdempotencyConflict
 │   ├── CallTimeout, CallEnqueueTimeout, CallInsideTransaction, CallUnresolved
+│   ├── TooManyObservers
 │   └── MessageFailed, MessagePruned
 ├── the author of an actor acts
 │   ├── InvalidActor, InvalidEffect, InvalidComponent, StateMigrationError, ActorCallCycle, StagingUnavailable
@@ -48,6 +49,7 @@ from flask_solid_objects.errors.caller import MessageFailed as MessageFailed
 from flask_solid_objects.errors.caller import MessagePruned as MessagePruned
 from flask_solid_objects.errors.caller import PayloadTooLarge as PayloadTooLarge
 from flask_solid_objects.errors.caller import Rejected as Rejected
+from flask_solid_objects.errors.caller import TooManyObservers as TooManyObservers
 from flask_solid_objects.errors.caller import Unauthorized as Unauthorized
 from flask_solid_objects.errors.caller import UnknownActorType as UnknownActorType
 from flask_solid_objects.errors.caller import UnknownOperation as UnknownOperation

@@ -40,6 +40,17 @@ class Unauthorized(SolidObjectsError):
         self.subject = subject
 
 
+class TooManyObservers(SolidObjectsError):
+    """As many observers as one process may have are there already; dispose of those that are no longer needed."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"This process has {limit} observers of actors already. Call what observe() returned, or use it in a "
+            "`with` block; to hear of all actors connect a signal instead."
+        )
+        self.limit = limit
+
+
 class UnknownActorType(SolidObjectsError):
     """No class is registered under this actor type in this process."""
 

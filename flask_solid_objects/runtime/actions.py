@@ -11,7 +11,6 @@ from functools import partial
 from flask_solid_objects.errors import CommitActionUnavailable
 from flask_solid_objects.intents import CurrentTurn, StagedAction, current_turn
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.store.commit_session import CommitSession, commit_session, is_session_error
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Claim, CommitContext
@@ -20,9 +19,9 @@ from flask_solid_objects.values import Claim, CommitContext
 class ActionFailed(Exception):
     """A commit action raised ``error``, which is the end of its turn."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, action: str, error: BaseException, cause: BaseException) -> None:
         super().__init__(type(error).__name__)
-        self.error = error
+        self.action, self.error, self.cause = action, error, cause
 
 
 def actions_of(core: Core, claim: Claim, actions: Sequence[StagedAction]) -> Callable[[Transaction], None] | None:
@@ -38,16 +37,27 @@ def _run_all(core: Core, claim: Claim, actions: Sequence[StagedAction], tx: Tran
     """
     with commit_session(tx, core.commit_binds()) as session:
         for action in actions:
-            announce("commit_action.started", actor=claim.key, action=action.name)
             try:
                 core.run_actor_code(partial(_run, core, claim, action, session, tx))
             except Exception as error:
                 conflict = _conflict_of(core, error)
                 if conflict is not None:
                     raise conflict  # noqa: B904 - it is in the chain already
-                announce("commit_action.failed", actor=claim.key, action=action.name, error=type(error).__name__)
-                raise ActionFailed(_explained(core, action, error)) from error
-            announce("commit_action.completed", actor=claim.key, action=action.name)
+                raise ActionFailed(action.name, _explained(core, action, error), error) from error
+            core.events.announce_after(
+                tx,
+                "commit_action.started",
+                claim=claim,
+                action=action.name,
+                activation_generation=claim.lease.generation,
+            )
+            core.events.announce_after(
+                tx,
+                "commit_action.completed",
+                claim=claim,
+                action=action.name,
+                activation_generation=claim.lease.generation,
+            )
 
 
 def _run(core: Core, claim: Claim, action: StagedAction, session: CommitSession, tx: Transaction) -> None:

@@ -12,7 +12,6 @@ from typing import Generic, Protocol, TypeVar
 
 from flask_solid_objects.errors import ActUnresolved, CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Access, ActorKey
 
@@ -95,7 +94,7 @@ class Acts:
             try:
                 return self._core.database.transact("administration", unit, deadline=deadline)
             except CommitUnknown as error:
-                announce("commit.unknown", act=action)
+                self._core.events.announce("commit.unknown", act=action)
                 # Only the last one has got as far as its commit.
                 doubtful += tries[-1:]
                 if clock.monotonic() >= deadline:

@@ -13,7 +13,6 @@ from typing import ClassVar
 from flask_solid_objects.errors import CommitUnknown
 from flask_solid_objects.runtime.broadcasting import BroadcastTransport
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.turn_ends import error_document
@@ -57,7 +56,21 @@ class Broadcaster(Role):
             return []
 
         def claim(tx: Transaction) -> list[BroadcastRow]:
-            return broadcasts.claim(tx, process_id, _AT_ONCE, stale_seconds=stale)
+            rows = broadcasts.claim(tx, process_id, _AT_ONCE, stale_seconds=stale)
+            for row in rows:
+                self._core.events.announce_after(
+                    tx,
+                    "outbox.age",
+                    actor=row.actor,
+                    instance_id=row.instance_id,
+                    message_id=row.message_id,
+                    broadcast_id=row.broadcast_id,
+                    revision=row.revision,
+                    attempt=row.attempts,
+                    outbox="broadcast",
+                    age=(tx.now() - row.available_at).total_seconds(),
+                )
+            return rows
 
         try:
             return self._core.database.transact("claim_broadcasts", claim)
@@ -66,8 +79,8 @@ class Broadcaster(Role):
             self._core.database.transact("release_broadcasts", lambda tx: broadcasts.release(tx, process_id))
             return []
 
-    def _deliver(self, rows: Sequence[BroadcastRow]) -> dict[int, str]:
-        """Deliver rows that no newer one supersedes; the error documents of those that failed, by id."""
+    def _deliver(self, rows: Sequence[BroadcastRow]) -> dict[int, Exception]:
+        """Deliver rows that no newer one supersedes; the errors of those that failed, by id."""
         broadcasts = self._core.store.broadcasts
         again = [row for row in rows if row.attempts > 1]
         superseded: set[int] = set()
@@ -81,27 +94,23 @@ class Broadcaster(Role):
             self._transport.deliver([_message(row) for row in wanted])
         except Exception as error:
             if len(wanted) == 1:
-                return {wanted[0].id: self._told(wanted[0], error)}
+                return {wanted[0].id: error}
             return self._deliver_singly(wanted)
         return {}
 
-    def _deliver_singly(self, rows: Sequence[BroadcastRow]) -> dict[int, str]:
+    def _deliver_singly(self, rows: Sequence[BroadcastRow]) -> dict[int, Exception]:
         """One of the batch may be what the transport refuses; the others must not suffer from it."""
-        failed: dict[int, str] = {}
+        failed: dict[int, Exception] = {}
         for row in rows:
             try:
                 self._transport.deliver([_message(row)])
             except Exception as error:
-                failed[row.id] = self._told(row, error)
+                failed[row.id] = error
         return failed
 
-    def _told(self, row: BroadcastRow, error: Exception) -> str:
-        final = row.attempts >= row.max_attempts
-        event = "broadcast.dead" if final else "broadcast.failed"
-        announce(event, actor=row.actor, observable=row.observable, attempt=row.attempts, error=type(error).__name__)
-        return error_document(error)
-
-    def _record(self, delivered: Sequence[BroadcastRow], failed: dict[int, str], rows: Sequence[BroadcastRow]) -> None:
+    def _record(
+        self, delivered: Sequence[BroadcastRow], failed: dict[int, Exception], rows: Sequence[BroadcastRow]
+    ) -> None:
         """Note what became of the batch; an older row than a failed one of its observable waits with it."""
         broadcasts, settings, process_id = self._core.store.broadcasts, self._core.settings, self.registration.id
         held = {(row.instance_id, row.observable): failed[row.id] for row in rows if row.id in failed}
@@ -115,13 +124,40 @@ class Broadcaster(Role):
                     continue
                 final = row.attempts >= row.max_attempts
                 until = None if final else tx.now() + timedelta(seconds=settings.pause_after(row.attempts))
-                broadcasts.fail(tx, row, process_id, until=until, error=error)
+                broadcasts.fail(tx, row, process_id, until=until, error=error_document(error))
 
         try:
             self._core.database.transact("record_broadcasts", record)
+            self._tell(done, [(row, held[row.instance_id, row.observable]) for row in rows if row.id in failed])
         except CommitUnknown:
             # Done, or claimed for too long soon: then delivered once more, which harms nobody.
-            announce("commit.unknown", act="record_broadcasts")
+            self._core.events.announce("commit.unknown", act="record_broadcasts")
+
+    def _tell(self, delivered: Sequence[BroadcastRow], failed: Sequence[tuple[BroadcastRow, Exception]]) -> None:
+        events = self._core.events
+        for row in delivered:
+            events.announce(
+                "broadcast.delivered",
+                actor=row.actor,
+                instance_id=row.instance_id,
+                message_id=row.message_id,
+                broadcast_id=row.broadcast_id,
+                observable=row.observable,
+                revision=row.revision,
+                attempt=row.attempts,
+            )
+        for row, error in failed:
+            events.announce(
+                "broadcast.dead" if row.attempts >= row.max_attempts else "broadcast.failed",
+                actor=row.actor,
+                instance_id=row.instance_id,
+                message_id=row.message_id,
+                broadcast_id=row.broadcast_id,
+                observable=row.observable,
+                revision=row.revision,
+                attempt=row.attempts,
+                error=type(error).__name__,
+            )
 
 
 def _newest(rows: Sequence[BroadcastRow]) -> list[BroadcastRow]:

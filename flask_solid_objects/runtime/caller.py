@@ -22,7 +22,6 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.ending import Ending
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.turn import TurnRunner
 from flask_solid_objects.runtime.turn_ends import Completed, NotActivated, TurnEnd
@@ -143,9 +142,10 @@ class Caller:
         while True:
             try:
                 admit = partial(admission.admit, new=request, claimant=claimant, repeated=repeated)
-                return self._core.database.transact("admit", partial(_noted, admitted, admit), deadline=deadline)
+                enqueued = self._core.database.transact("admit", partial(_noted, admitted, admit), deadline=deadline)
+                return self._told(new, enqueued)
             except CommitUnknown as error:
-                announce("commit.unknown", act="admit", actor=new.key)
+                self._core.events.announce("commit.unknown", act="admit", actor=new.key)
                 repeated = True
                 if admitted and admitted[-1].sequence > 1:
                     # The incarnation existed before, so a repeat must not make another one (protocol 5.3).
@@ -157,9 +157,15 @@ class Caller:
                     raise self._unresolved(new) from error
                 raise self._not_stored(new, timeout) from error
 
-    @staticmethod
-    def _not_stored(new: NewMessage, timeout: float) -> CallEnqueueTimeout:
-        announce("call.enqueue_timeout", actor=new.key, operation=new.operation)
+    def _told(self, new: NewMessage, enqueued: Enqueued) -> Enqueued:
+        events, claim = self._core.events, enqueued.claim
+        events.announce_enqueued(new, enqueued)
+        if claim is not None:
+            events.announce("activation.claimed", actor=claim.key, lease=claim.lease)
+        return enqueued
+
+    def _not_stored(self, new: NewMessage, timeout: float) -> CallEnqueueTimeout:
+        self._core.events.announce("call.enqueue_timeout", actor=new.key, operation=new.operation, timeout=timeout)
         return CallEnqueueTimeout(
             timeout=timeout, actor_type=new.key.actor_type, actor_id=new.key.actor_id, operation=new.operation
         )
@@ -175,7 +181,7 @@ class Caller:
 
     def _run(self, claim: Claim) -> TurnEnd | None:
         """Run one claimed message and commit its end; None when the stored outcome has to be read."""
-        with self._keeper.keep(claim.lease):
+        with self._keeper.keep(claim):
             try:
                 end = self._turns.run(claim)
             except BaseException:
@@ -186,7 +192,7 @@ class Caller:
             except ActorDestroyed:
                 raise
             except (LostActivation, CommitUnknown, DatabaseDeadlineExceeded) as error:
-                announce("activation.lost", actor=claim.key, message_id=claim.message.id, error=type(error).__name__)
+                self._core.events.announce("activation.lost", claim=claim, error=type(error).__name__)
                 return None
         if isinstance(end, Completed) and end.activation is not None:
             self._turns.deactivate(end.activation, claim)

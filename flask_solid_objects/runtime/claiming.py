@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.store.instances import Instance
 from flask_solid_objects.store.transaction import Transaction
@@ -56,7 +55,7 @@ class Claiming:
             self._give_back(tried, owner, token)
             return None
         if isinstance(found, Claim):
-            return found
+            return self._told(found)
         return self._claim_locked(owner, types) if found else None
 
     def claim_of(self, instance_id: int, owner: str, *, deadline: float) -> Claim | None:
@@ -68,7 +67,7 @@ class Claiming:
             return None if instance is None else self._claim(tx, instance, owner, token)
 
         try:
-            return self._core.database.transact("claim", claim, deadline=deadline)
+            return self._told(self._core.database.transact("claim", claim, deadline=deadline))
         except CommitUnknown:
             self._give_back([instance_id], owner, token)
             return None
@@ -101,9 +100,13 @@ class Claiming:
         """The actor as it is after a take-over; None when its lease is alive."""
         if instance.owner is None or instance.expires_at is None or instance.expires_at > tx.now():
             return None
-        message_id = self._core.store.leases.take_over(tx, instance, error=CRASHED)
-        announce("recovery.reclaimed", actor=instance.key, message_id=message_id, process_id=instance.owner)
+        take_over(self._core, tx, instance)
         return self._core.store.instances.lock_by_id(tx, instance.id)
+
+    def _told(self, claim: Claim | None) -> Claim | None:
+        if claim is not None:
+            self._core.events.announce("activation.claimed", actor=claim.key, lease=claim.lease)
+        return claim
 
     def _claim_locked(self, owner: str, types: Sequence[str]) -> Claim | None:
         """Candidates exist, but others had them all locked: wait for one of them, briefly."""
@@ -135,10 +138,22 @@ class Claiming:
                 if held is not None:
                     store.leases.hand_back(tx, instance, held[0])
 
-        announce("commit.unknown", act="claim")
+        self._core.events.announce("commit.unknown", act="claim")
         while True:
             try:
                 self._core.database.transact("give_back", give_back)
             except CommitUnknown:
                 continue
             return
+
+
+def take_over(core: Core, tx: Transaction, instance: Instance) -> bool:
+    """End the lease of a locked actor against its holder, and tell of it; whether a message was claimed under it."""
+    message = core.store.leases.take_over(tx, instance, error=CRASHED)
+    if message is None:
+        return False
+    events = core.events
+    events.announce_after(tx, "recovery.reclaimed", actor=instance.key, message=message, held_by=instance.owner)
+    if message.attempt >= message.max_attempts:
+        events.announce_after(tx, "dead_letter.created", actor=instance.key, message=message)
+    return True

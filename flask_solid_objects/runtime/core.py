@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.errors import InvalidSettings
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.policies import Policies
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
@@ -41,6 +42,7 @@ class Core:
     store: Store
     settings: Settings
     registry: Registry
+    events: Events
     policies: Policies = field(default_factory=Policies)
     run_actor_code: RunActorCode = run_in_new_context
     # Whether the caller's own session has uncommitted writes or row locks on this database.

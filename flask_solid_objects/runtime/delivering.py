@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -23,7 +24,6 @@ from flask_solid_objects.errors import (
 )
 from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.recovering import Recovering
 from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.runtime.wakeups import WakeUps
@@ -60,15 +60,15 @@ class Delivering:
             # Either it was done or it was not; the rows say which, at the next look.
             raise
         except Exception as error:
-            announce("delivery.failed", instance_id=pair.instance_id, error=type(error).__name__)
+            self._core.events.announce("delivery.failed", instance_id=pair.instance_id, error=type(error).__name__)
         try:
             # Any of them may be to blame, so that only the head is tried.
             return self._transact(pair, 1)
         except (CommitUnknown, DatabaseDeadlineExceeded):
             raise
         except Exception as error:
-            document = error_document(error)
-            self._core.database.transact("postpone", lambda tx: self._postpone_head(tx, pair, document))
+            cause = error
+            self._core.database.transact("postpone", lambda tx: self._postpone_head(tx, pair, cause))
             return 0
 
     def _transact(self, pair: Pair, most: int) -> int:
@@ -95,18 +95,22 @@ class Delivering:
         if waiting[0].available_at > tx.now():
             deliveries.hold(tx, pair, until=waiting[0].available_at)
             return receiver.id, 0
-        delivered: list[Delivery] = []
+        delivered, events = list[Delivery](), self._core.events
         for delivery in waiting:
             try:
                 self._enqueue(tx, delivery, receiver.id, key)
             except MailboxFull as error:
                 until = tx.now() + timedelta(seconds=self._core.settings.pause_after(delivery.attempts + 1))
                 deliveries.postpone(tx, pair, delivery, until=until, error=error_document(error))
-                announce("delivery.postponed", actor=key, effect_id=delivery.effect_id, attempt=delivery.attempts + 1)
+                events.announce_after(
+                    tx, "delivery.postponed", actor=key, effect_id=delivery.effect_id, attempt=delivery.attempts + 1
+                )
                 break
             except _FINAL as error:
                 deliveries.bury(tx, delivery, error_document(error))
-                announce("effect.dead", actor=key, effect_id=delivery.effect_id, error=type(error).__name__)
+                events.announce_after(
+                    tx, "effect.dead", actor=key, effect_id=delivery.effect_id, error=type(error).__name__
+                )
             else:
                 delivered.append(delivery)
         deliveries.complete(tx, delivered)
@@ -140,20 +144,29 @@ class Delivering:
             instance_id=receiver_id,
         )
         try:
-            self._core.store.admission.admit(tx, new, None)
+            enqueued = self._core.store.admission.admit(tx, new, None)
         except MessagePruned:
             # The actor has finished a message of this key before; it must not run again.
-            announce("delivery.repeated", actor=key, effect_id=delivery.effect_id)
+            self._core.events.announce_after(tx, "delivery.repeated", actor=key, effect_id=delivery.effect_id)
+        else:
+            tx.after_commit(partial(self._core.events.announce_enqueued, new, enqueued))
 
-    def _postpone_head(self, tx: Transaction, pair: Pair, document: str) -> None:
+    def _postpone_head(self, tx: Transaction, pair: Pair, error: Exception) -> None:
         """After an error that nobody expected: the head waits, or dies after its attempts."""
         deliveries, settings = self._core.store.deliveries, self._core.settings
         waiting = deliveries.next_of(tx, pair, 1)
         if not waiting:
             return
-        head = waiting[0]
+        head, document = waiting[0], error_document(error)
         if head.attempts + 1 >= head.max_attempts:
             deliveries.bury(tx, head, document)
+            self._core.events.announce_after(
+                tx,
+                "effect.dead",
+                instance_id=pair.instance_id,
+                effect_id=head.effect_id,
+                error=type(error).__name__,
+            )
             return
         until = tx.now() + timedelta(seconds=settings.pause_after(head.attempts + 1))
         deliveries.postpone(tx, pair, head, until=until, error=document)

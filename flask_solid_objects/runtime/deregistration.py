@@ -6,9 +6,8 @@ and 7.2). A claim of the process that commits after the sweep is left to its lea
 
 from __future__ import annotations
 
-from flask_solid_objects.runtime.claiming import CRASHED
+from flask_solid_objects.runtime.claiming import take_over
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.store.transaction import Transaction
 
 
@@ -24,7 +23,7 @@ class Deregistration:
         dead = self._core.database.read(lambda tx: store.processes.stale(tx, threshold))
         for process_id in dead:
             self.deregister(process_id, crashed=True)
-            announce("process.pruned", process_id=process_id)
+            self._core.events.announce("process.pruned", process_id=process_id)
         self._core.database.transact("free", lambda tx: store.effects.release_orphans(tx, threshold))
         return len(dead)
 
@@ -45,7 +44,7 @@ class Deregistration:
             if instance is None or instance.owner != process_id:
                 return False
             if crashed:
-                return store.leases.take_over(tx, instance, error=CRASHED) is not None
+                return take_over(self._core, tx, instance)
             message = store.leases.claimed_message(tx, instance.id)
             if message is not None:
                 store.leases.hand_back(tx, instance, message.id)

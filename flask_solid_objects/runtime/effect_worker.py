@@ -23,7 +23,6 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.runtime.claiming import CRASHED
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.recovering import Recovering
 from flask_solid_objects.runtime.role import Role
@@ -72,7 +71,21 @@ class EffectWorker(Role):
 
         def claim(tx: Transaction) -> EffectRow | None:
             found = (effects.claim_first(tx, name, process_id) for name in ready)
-            return next((row for row in found if row is not None), None)
+            row = next((row for row in found if row is not None), None)
+            if row is not None:
+                self._core.events.announce_after(
+                    tx,
+                    "outbox.age",
+                    actor=row.actor,
+                    instance_id=row.instance_id,
+                    message_id=row.message_id,
+                    effect_id=row.effect_id,
+                    effect=row.name,
+                    attempt=row.attempts,
+                    outbox="effect",
+                    age=(tx.now() - row.available_at).total_seconds(),
+                )
+            return row
 
         try:
             return self._core.database.transact("claim_effect", claim)
@@ -122,12 +135,31 @@ class EffectWorker(Role):
             def retry(tx: Transaction) -> bool:
                 return effects.retry(tx, row, at=tx.now() + pause, error=document)
 
-            self._until_known("retry_effect", retry)
-            announce("effect.failed", actor=row.actor, effect_id=row.effect_id, attempt=row.attempts, error=name)
+            if self._until_known("retry_effect", retry):
+                self._core.events.announce(
+                    "effect.failed",
+                    actor=row.actor,
+                    instance_id=row.instance_id,
+                    message_id=row.message_id,
+                    effect_id=row.effect_id,
+                    effect=row.name,
+                    attempt=row.attempts,
+                    error=name,
+                )
 
     def _fail(self, row: EffectRow, document: str, name: str) -> None:
-        announce("effect.dead", actor=row.actor, effect_id=row.effect_id, attempt=row.attempts, error=name)
-        self._end(row, status="dead", result=None, error=document, callback=row.on_failure, told={"error": document})
+        told = {"error": document}
+        if self._end(row, status="dead", result=None, error=document, callback=row.on_failure, told=told):
+            self._core.events.announce(
+                "effect.dead",
+                actor=row.actor,
+                instance_id=row.instance_id,
+                message_id=row.message_id,
+                effect_id=row.effect_id,
+                effect=row.name,
+                attempt=row.attempts,
+                error=name,
+            )
 
     def _end(
         self,
@@ -138,8 +170,8 @@ class EffectWorker(Role):
         error: str | None,
         callback: str | None,
         told: dict[str, str],
-    ) -> None:
-        """Record the end and send its callback in one transaction; nothing when the effect is no longer ours."""
+    ) -> bool:
+        """Record the end and send its callback in one transaction; False when the effect is no longer ours."""
         store, callbacks = self._core.store, self._recovering.callbacks
 
         def end(tx: Transaction) -> bool:
@@ -151,9 +183,21 @@ class EffectWorker(Role):
                 callbacks.send(tx, row, callback, {"arguments": row.arguments, **told})
             return True
 
-        if self._until_known("end_effect", end):
-            announce("effect.ended", actor=row.actor, effect_id=row.effect_id, status=status, attempt=row.attempts)
-            self._wake_ups.signal(instance_id=row.instance_id, work=True)
+        if not self._until_known("end_effect", end):
+            return False
+        self._wake_ups.signal(instance_id=row.instance_id, work=True)
+        if status == "completed":
+            self._core.events.announce(
+                "effect.completed",
+                actor=row.actor,
+                instance_id=row.instance_id,
+                message_id=row.message_id,
+                effect_id=row.effect_id,
+                effect=row.name,
+                attempt=row.attempts,
+                outcome="completed" if error is None else "rejected",
+            )
+        return True
 
     def _until_known(self, name: str, work: Callable[[Transaction], Any]) -> Any:
         """Repeat a unit until its end is known; all of them are fenced, so that a repeat of a done one does nothing.
@@ -164,7 +208,7 @@ class EffectWorker(Role):
             try:
                 return self._core.database.transact(name, work)
             except (CommitUnknown, DatabaseDeadlineExceeded) as error:
-                announce("role.paused", role=self.kind, error=type(error).__name__)
+                self._core.events.announce("role.paused", role=self.kind, error=type(error).__name__)
                 if self._core.seams.clock.wait(self._stopping, self._core.seams.clock.jitter(1.0)):
                     return None
 

@@ -12,13 +12,12 @@ from typing import TypeVar
 
 from flask_solid_objects.errors import ActorDestroyed, CommitUnknown, LostActivation, Rejected, SolidObjectsError
 from flask_solid_objects.runtime.actions import ActionFailed, actions_of
+from flask_solid_objects.runtime.announcing import Announcing, end_of
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.turn_ends import Completed, Failed, NotActivated, TurnEnd, failure_of, rejection_of
 from flask_solid_objects.runtime.wakeups import WakeUps
-from flask_solid_objects.store.completion import Failure
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import TERMINAL, Claim, Lease
+from flask_solid_objects.values import TERMINAL, Claim, Lease, MessageStatus
 
 _T = TypeVar("_T")
 
@@ -37,6 +36,7 @@ class Ending:
 
     def __init__(self, core: Core, wake_ups: WakeUps) -> None:
         self._core, self._wake_ups = core, wake_ups
+        self._announcing = Announcing(core)
 
     def end(self, claim: Claim, end: TurnEnd, *, go_on: bool, continues: bool = True) -> Continued:
         """Commit whatever the turn ended with.
@@ -48,26 +48,27 @@ class Ending:
             self._park(claim, end)
             return Continued(None)
         if isinstance(end, Failed):
-            self._fail(claim, end.failure)
+            self._fail(claim, end)
             return Continued(None)
         try:
             return self._complete(claim, end, go_on=go_on, continues=continues)
         except ActionFailed as failed:
-            return self._end_with(claim, failed.error)
+            self._announcing.action_failed(claim, failed.action, failed.cause)
+            return self._end_with(claim, failed.error, end.seconds)
         except SolidObjectsError:
             raise
         except Exception as error:
             # The database refuses what the turn wants to store: that is a failure of the turn, not of the worker.
-            self._fail(claim, failure_of(claim, error, self._core.settings).failure)
+            self._fail(claim, replace(failure_of(claim, error, self._core.settings), seconds=end.seconds))
             return Continued(None, is_certain=False)
 
-    def _end_with(self, claim: Claim, error: BaseException) -> Continued:
+    def _end_with(self, claim: Claim, error: BaseException, seconds: float) -> Continued:
         """End a turn as what its commit action raised; nothing of the turn itself was written."""
         settings = self._core.settings
         end = (
             rejection_of(claim, error, settings) if isinstance(error, Rejected) else failure_of(claim, error, settings)
         )
-        self.end(claim, end, go_on=False, continues=False)
+        self.end(claim, replace(end, seconds=seconds), go_on=False, continues=False)
         # The caller has to read the stored outcome: what it ran ended otherwise.
         return Continued(None, is_certain=False)
 
@@ -84,8 +85,9 @@ class Ending:
                 self._core.store.leases.hand_back(tx, instance, held[0])
 
         self._until_known("hand_back", hand_back)
-        announce("turn.handed_back", actor=claim.key, message_id=claim.message.id)
         self._wake_ups.signal(instance_id=lease.instance_id, work=True)
+        self._core.events.announce("turn.handed_back", claim=claim)
+        self._core.events.announce("activation.released", actor=claim.key, lease=lease)
 
     def _complete(self, claim: Claim, end: Completed, *, go_on: bool, continues: bool) -> Continued:
         completion, turns, seconds = end.completion, self._core.store.turns, self._core.settings.lease_duration
@@ -105,18 +107,20 @@ class Ending:
                 "commit", lambda tx: act(tx, claim.lease), deadline=self._deadline()
             )
         except CommitUnknown:
-            self._resolve(claim, finish)
+            stored = self._resolve(claim, finish)
             self._ended(claim, work=staged is not None)
+            if stored in (None, end_of(completion)):
+                self._announcing.completed(claim, end, released=True)
             return Continued(None, is_certain=False)
         self._ended(claim, work=staged is not None)
+        self._announcing.completed(claim, end, released=following is None)
         return Continued(following)
 
-    def _fail(self, claim: Claim, failure: Failure) -> None:
+    def _fail(self, claim: Claim, end: Failed) -> None:
         turns = self._core.store.turns
-        self._write(claim, "fail", lambda tx, lease: turns.fail(tx, _under(claim, lease), failure))
-        if failure.retry_seconds is None:
-            announce("dead_letter.created", actor=claim.key, message_id=claim.message.id)
+        self._write(claim, "fail", lambda tx, lease: turns.fail(tx, _under(claim, lease), end.failure))
         self._ended(claim)
+        self._announcing.failed(claim, end)
 
     def _park(self, claim: Claim, end: NotActivated) -> None:
         seconds = self._core.settings.pause_after(claim.parked_count + 1)
@@ -131,6 +135,7 @@ class Ending:
 
         self._write(claim, "park", park)
         self._ended(claim)
+        self._core.events.announce("activation.released", actor=claim.key, lease=claim.lease)
 
     def _write(self, claim: Claim, name: str, act: Callable[[Transaction, Lease], None]) -> None:
         """Write an end that leaves the message waiting or dead; unknown and gone means that it was written."""
@@ -140,14 +145,17 @@ class Ending:
             try:
                 self._resolve(claim, act)
             except LostActivation:
-                announce("activation.lost", actor=claim.key, message_id=claim.message.id)
+                self._core.events.announce("activation.lost", claim=claim)
 
-    def _resolve(self, claim: Claim, act: Callable[[Transaction, Lease], None]) -> None:
-        """Find out what became of an unknown commit, and do it again when it was not done."""
-        announce("commit.unknown", actor=claim.key, message_id=claim.message.id)
+    def _resolve(self, claim: Claim, act: Callable[[Transaction, Lease], None]) -> MessageStatus | None:
+        """Find out what became of an unknown commit, and do it again when it was not done.
+
+        Returns how the message has ended when that was stored already, by this commit or by another holder.
+        """
+        self._core.events.announce("commit.unknown", act="commit", actor=claim.key, message_id=claim.message.id)
         store, lease = self._core.store, claim.lease
 
-        def look(tx: Transaction) -> None:
+        def look(tx: Transaction) -> MessageStatus | None:
             instance = store.instances.lock_by_id(tx, lease.instance_id)
             if instance is None:
                 raise ActorDestroyed(claim.key.actor_type, claim.key.actor_id)
@@ -158,14 +166,15 @@ class Ending:
                 # The commit was done, and took the next message with it. Memory is in doubt: give it back.
                 store.leases.hand_back(tx, instance, held[0])
             elif record is not None and record.status in TERMINAL:
-                return
+                return record.status
             elif ours and held is not None:
                 # The generation moves on, so that the first commit can no longer apply if it is still on its way.
                 act(tx, store.leases.advance(tx, replace(lease, generation=held[1])))
             else:
                 raise LostActivation(f"{claim.key}: no longer ours after an unknown commit.")
+            return None
 
-        self._until_known("resolve", look)
+        return self._until_known("resolve", look)
 
     def _until_known(self, name: str, work: Callable[[Transaction], _T]) -> _T:
         """Repeat a unit that may be repeated until its commit is known; within the length of a lease."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.values import Broadcast
 
 Listener = Callable[[Sequence[Broadcast]], None]
@@ -14,7 +14,8 @@ Listener = Callable[[Sequence[Broadcast]], None]
 class Hub:
     """Subscriptions of one process; delivering never raises and never waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Events) -> None:
+        self._events = events
         self._listeners: list[Listener] = []
         self._lock = threading.Lock()
 
@@ -35,4 +36,4 @@ class Hub:
             try:
                 listener(broadcasts)
             except Exception as error:
-                announce("broadcast.listener_failed", error=type(error).__name__)
+                self._events.announce("broadcast.listener_failed", error=type(error).__name__)

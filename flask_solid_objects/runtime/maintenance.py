@@ -8,7 +8,6 @@ from typing import ClassVar
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.deregistration import Deregistration
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.redriving import Redriving
 from flask_solid_objects.runtime.retention import Retention
@@ -88,13 +87,10 @@ class Pruning:
             self._batches = None
             self._due = now + min(interval, _FIRST_PAUSE * 2.0 ** min(self._failures, 20))
             self._failures += 1
-            announce("retention.failed", error=type(error).__name__)
+            self._core.events.announce("retention.failed", error=type(error).__name__)
             return False
         if batch is None:
             self._batches, self._failures = None, 0
             self._core.seams.checkpoints.reach("retention.finished")
             return False
-        kind, count = batch
-        if count:
-            announce("retention.pruned", kind=kind, count=count)
         return True

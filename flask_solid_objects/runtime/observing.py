@@ -37,7 +37,9 @@ def observe(
     if not definition.has_computed_observables:
         return definition.observe(actor, limit)
     before = definition.encode_state(actor, state_limit)
-    turn = CurrentTurn(key=key, operation="observable", reads=True, read_reminders=read_reminders)
+    outer = current_turn.get()
+    refusals = [] if outer is None else outer.refusals
+    turn = CurrentTurn(key=key, operation="observable", reads=True, read_reminders=read_reminders, refusals=refusals)
     token = current_turn.set(turn)
     try:
         observed = definition.observe(actor, limit)

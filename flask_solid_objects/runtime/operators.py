@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from flask_solid_objects.actors.message import Message
@@ -133,10 +134,12 @@ class Operators:
         def retry(tx: Transaction, letter: DeadLetter | None, record: Record) -> int:
             if letter is None:
                 raise UnknownDeadLetter(dead_letter_id)
-            message_id = store.admission.admit(tx, self._copy_of(tx, letter), None).message_id
-            store.dead_letters.link(tx, dead_letter_id, message_id)
+            copy = self._copy_of(tx, letter)
+            enqueued = store.admission.admit(tx, copy, None)
+            store.dead_letters.link(tx, dead_letter_id, enqueued.message_id)
+            tx.after_commit(partial(self._core.events.announce_enqueued, copy, enqueued))
             record(kind="message", subject=str(dead_letter_id))
-            return message_id
+            return enqueued.message_id
 
         message_id = self._acts.perform("dead_letter.retry", context, lock, retry)
         record = self._core.database.read(lambda tx: store.mailbox.find(tx, message_id))

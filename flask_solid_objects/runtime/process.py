@@ -17,9 +17,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from flask_solid_objects.payloads import encode
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import Claim, Lease
+from flask_solid_objects.values import Claim
 
 if TYPE_CHECKING:
     from flask_solid_objects.runtime.core import Core
@@ -72,7 +71,7 @@ class Registration:
         with self._lock:
             if self._id == process_id:
                 self._id = self._register()
-        announce("process.registered_again", kind=self.kind, process_id=self._id)
+        self._core.events.announce("process.registered_again", kind=self.kind, process_id=self._id)
 
     def drain(self) -> None:
         """Say that no more work is taken."""
@@ -109,9 +108,9 @@ class Registration:
 class KeptLease:
     """A lease that the keeper renews until it is closed; ``is_lost`` once somebody has taken it over."""
 
-    def __init__(self, keeper: Keeper, lease: Lease) -> None:
+    def __init__(self, keeper: Keeper, claim: Claim) -> None:
         self._keeper = keeper
-        self.lease = lease
+        self.actor, self.lease = claim.key, claim.lease
         self.is_lost = False
         self.renewed_at = keeper.monotonic()
 
@@ -144,9 +143,9 @@ class Keeper:
     def monotonic(self) -> float:
         return self._core.seams.clock.monotonic()
 
-    def keep(self, lease: Lease) -> KeptLease:
-        """Keep a lease alive for the length of a ``with`` block."""
-        return KeptLease(self, lease)
+    def keep(self, claim: Claim) -> KeptLease:
+        """Keep the lease of a claim alive for the length of a ``with`` block."""
+        return KeptLease(self, claim)
 
     def register(self, registration: Registration) -> None:
         """Send heartbeats for a registration from now on."""
@@ -192,15 +191,12 @@ class Keeper:
         tick = min(settings.lease_renewal_interval / 2, settings.process_heartbeat_interval / 2, 1.0)
         while not self._core.seams.clock.wait(self._stop, tick):
             for kept in self._due():
-                self._attempt(partial(self._renew, kept), "lease.renewal_failed")
-            self._attempt(self._beat_due, "process.heartbeat_failed")
-
-    def _attempt(self, act: Callable[[], None], event: str) -> None:
-        """Failing once must not end the thread: the next tick tries again while the lease still lasts."""
-        try:
-            act()
-        except Exception as error:
-            announce(event, error=type(error).__name__)
+                error = _attempt(partial(self._renew, kept))
+                if error is not None:
+                    self._core.events.announce("lease.renewal_failed", error=error)
+            error = _attempt(self._beat_due)
+            if error is not None:
+                self._core.events.announce("process.heartbeat_failed", error=error)
 
     def _due(self) -> list[KeptLease]:
         """Leases to renew, the oldest first; each by itself, so that one locked row stalls no other (protocol 3.5)."""
@@ -224,6 +220,7 @@ class Keeper:
         renewed = self._core.database.transact("renew", renew, deadline=asked_at + _RENEWAL_WAIT_SECONDS)
         if renewed:
             kept.renewed_at = asked_at
+            self._core.events.announce("activation.renewed", actor=kept.actor, lease=lease)
         elif renewed is False and kept.lease.token == lease.token:
             kept.is_lost = True
 
@@ -235,3 +232,12 @@ class Keeper:
             registrations = list(self._registrations)
         for registration in registrations:
             registration.beat()
+
+
+def _attempt(act: Callable[[], None]) -> str | None:
+    """The class of what was raised: failing once must not end the thread, which tries again at the next tick."""
+    try:
+        act()
+    except Exception as error:
+        return type(error).__name__
+    return None

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class ProcessGroup:
                 place.failures = 1 if lasted else place.failures + 1
                 delay = settings.supervisor_restart_delay * 2.0 ** (place.failures - 1)
                 place.restart_at = now + clock.jitter(min(delay, settings.supervisor_max_restart_delay))
-                announce("supervisor.role_replaced", role="process", code=place.process.returncode)
+                self._core.events.announce("supervisor.role_replaced", role="process", code=place.process.returncode)
                 place.process = None
             if place.process is None and now >= place.restart_at and not self._stopping.is_set():
                 place.process = subprocess.Popen(self._command)  # noqa: S603 - our own command line

@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask_solid_objects.errors import InvalidPayload
 from flask_solid_objects.runtime.callbacks import Callbacks
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.effects import EffectRow
 from flask_solid_objects.store.recoveries import Binding
@@ -113,7 +112,6 @@ class Recovering:
 
         retired = self._core.database.transact("retire", retire)
         if retired:
-            announce("effect.retired", effect_id=effect_id, instance_id=instance_id)
             self._wake_ups.signal(instance_id=instance_id, work=True)
         return retired
 
@@ -121,5 +119,17 @@ class Recovering:
         if not self._core.store.recoveries.retire(tx, row):
             return False
         assert binding.on_recovery is not None, "only those that opted in are abandoned"
-        self.callbacks.send(tx, row, binding.on_recovery, {"arguments": row.arguments, "outcome": '"retired"'})
+        # The key tells what the message is about, to whoever watches it run.
+        key, told = f"effect:{row.effect_id}:recovery", {"arguments": row.arguments, "outcome": '"retired"'}
+        self.callbacks.send(tx, row, binding.on_recovery, told, key)
+        self._core.events.announce_after(
+            tx,
+            "effect.retired",
+            actor=row.actor,
+            instance_id=row.instance_id,
+            message_id=row.message_id,
+            effect_id=row.effect_id,
+            effect=row.name,
+            attempt=row.attempts,
+        )
         return True

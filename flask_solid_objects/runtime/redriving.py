@@ -6,7 +6,6 @@ Any number of runners may work on one task: each batch locks it first, and advan
 from __future__ import annotations
 
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.redrives import Redrive
 from flask_solid_objects.store.transaction import Transaction
@@ -37,7 +36,7 @@ class Redriving:
             self._redrive_id = None
             self._due = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures, 10))
             self._failures += 1
-            announce("redrive.failed", error=type(error).__name__)
+            self._core.events.announce("redrive.failed", error=type(error).__name__)
             return False
         self._failures = 0
         if worked:
@@ -80,4 +79,6 @@ class Redriving:
         store.administration.audit(
             tx, action="redrive.finish", kind=redrive.kind, subject=redrive.id, operator=redrive.started_by
         )
-        announce("redrive.finished", redrive_id=redrive.id, outbox=redrive.kind, moved=moved)
+        self._core.events.announce_after(
+            tx, "redrive.finished", redrive_id=redrive.id, outbox=redrive.kind, count=moved
+        )

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, UnknownActorType
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.viewing import NEVER_USED, View, Viewing
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.views import ViewRow
@@ -157,11 +156,11 @@ class Relay:
             try:
                 self._look(everything=not hinted)
             except (DatabaseDeadlineExceeded, CommitUnknown) as error:
-                announce("relay.paused", error=type(error).__name__)
+                self._core.events.announce("relay.paused", error=type(error).__name__)
                 clock.wait(self._stopping, clock.jitter(1.0))
             except Exception as error:
                 # Whatever it was: the next look compares again, and nobody else may suffer from it.
-                announce("relay.failed", error=type(error).__name__)
+                self._core.events.announce("relay.failed", error=type(error).__name__)
                 clock.wait(self._stopping, clock.jitter(1.0))
             clock.wait(self._stopping, _PACE_SECONDS)
 
@@ -245,5 +244,5 @@ class Relay:
         except UnknownActorType:
             return {}
         except Exception as error:
-            announce("relay.values_failed", actor=row.key, error=type(error).__name__)
+            self._core.events.announce("relay.values_failed", actor=row.key, error=type(error).__name__)
             return {}

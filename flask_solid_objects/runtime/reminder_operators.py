@@ -14,7 +14,7 @@ from flask_solid_objects.errors import ReminderCompleted, UnknownReminder
 from flask_solid_objects.runtime.acts import Acts, Record
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.messages import Messages
-from flask_solid_objects.runtime.scheduler import ringing
+from flask_solid_objects.runtime.scheduler import announce_rung, ringing
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.reminders import ReminderRow
 from flask_solid_objects.store.transaction import Transaction
@@ -86,10 +86,12 @@ class ReminderOperators:
 
         def ring(tx: Transaction, row: ReminderRow) -> MessageRecord:
             rung = RungReminder(id=row.id, generation=_unfinished(row).generation, due_at=tx.now(), missed=0)
-            message_id = store.admission.admit(tx, ringing(self._core, row, rung), None).message_id
+            new = ringing(self._core, row, rung)
+            enqueued = store.admission.admit(tx, new, None)
+            announce_rung(self._core, tx, row, new, enqueued, lateness=0.0)
             if row.reminder.every is None and row.reminder.cron is None:
                 store.reminders.advance(tx, row, None)
-            record = store.mailbox.find(tx, message_id)
+            record = store.mailbox.find(tx, enqueued.message_id)
             assert record is not None, "it was stored just now"
             return record
 

@@ -13,6 +13,7 @@ from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.retention import KINDS, Batch, Cutoffs
 from flask_solid_objects.store.sweep import Row, Sweep
+from flask_solid_objects.store.transaction import Transaction
 
 
 class Retention:
@@ -60,7 +61,21 @@ class Retention:
         for kind in kinds:
             cutoffs = cutoffs_of(self._core.settings, kind, now, older_than)
             for sweep in self._core.store.retention.sweeps[kind] if cutoffs.latest is not None else ():
-                yield from ((kind, count) for count in self._sweep(kind, sweep, cutoffs, execute=execute))
+                for count in self._sweep(kind, sweep, cutoffs, execute=execute):
+                    if execute and count:
+                        self._announce(kind, count)
+                    yield kind, count
+
+    def _announce(self, kind: str, count: int) -> None:
+        events = self._core.events
+        if kind == "messages":
+            events.announce("messages.pruned", count=count)
+        elif kind == "instances":
+            events.announce("instances.pruned", count=count)
+        elif kind == "processes":
+            events.announce("processes.pruned", count=count)
+        else:
+            events.announce("retention.pruned", kind=kind, count=count)
 
     def _sweep(self, kind: str, sweep: Sweep, cutoffs: Cutoffs, *, execute: bool) -> Iterator[int]:
         """One walk from its beginning to its end."""
@@ -85,8 +100,17 @@ class Retention:
         return self._core.database.read(partial(acts.look, sweep=sweep, after=last, cutoffs=cutoffs, most=most))
 
     def _delete_one(self, sweep: Sweep, key: int, cutoff: datetime) -> int:
-        acts = self._core.store.retention
-        return self._core.database.transact("prune", partial(acts.prune_one, sweep=sweep, key=key, cutoff=cutoff))
+        acts, events = self._core.store.retention, self._core.events
+
+        def prune(tx: Transaction) -> int:
+            # Who it was is only read when somebody listens.
+            instance = self._core.store.instances.find_by_id(tx, key) if events.wants("actor.expired") else None
+            deleted = acts.prune_one(tx, sweep=sweep, key=key, cutoff=cutoff)
+            if deleted and instance is not None:
+                events.announce_after(tx, "actor.expired", actor=instance.key, instance_id=key)
+            return deleted
+
+        return self._core.database.transact("prune", prune)
 
 
 def has_retention(settings: Settings, kind: str) -> bool:

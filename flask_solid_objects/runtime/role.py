@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.wakeups import AdaptiveInterval, WakeUps, Watch
 
@@ -62,17 +61,28 @@ class Role:
                 self._keeper.register(self.registration)
             worked = self.run_once()
         except (DatabaseDeadlineExceeded, CommitUnknown) as error:
-            announce("role.paused", role=self.kind, error=type(error).__name__)
+            self._core.events.announce("role.paused", role=self.kind, error=type(error).__name__)
             self._core.seams.clock.wait(self._stopping, self._core.seams.clock.jitter(1.0))
             return
+        previous, reason = interval.current, "work"
         if worked:
             interval.reset()
         elif not self.is_stopping:
             self._core.seams.checkpoints.reach("role.idle", role=self.kind)
             if watch.wait(interval.current):
+                reason = "wake_up"
                 interval.reset()
             else:
+                reason = "idle"
                 interval.back_off()
+        if interval.current != previous:
+            self._core.events.announce(
+                "polling.interval_changed",
+                role=self.kind,
+                previous_interval=previous,
+                interval=interval.current,
+                reason=reason,
+            )
 
     def _leave(self) -> None:
         """Deregister in good order; what this role still holds is handed back by the supervisor."""
@@ -85,7 +95,7 @@ class Role:
             self._core.database.transact("deregister", lambda tx: processes.stop(tx, process_id))
         except (DatabaseDeadlineExceeded, CommitUnknown) as error:
             # The row stays, goes stale, and is cleaned up by maintenance.
-            announce("process.heartbeat_failed", role=self.kind, error=type(error).__name__)
+            self._core.events.announce("process.heartbeat_failed", role=self.kind, error=type(error).__name__)
 
     def _labels(self) -> dict[str, object]:
         """What the registry shows about this role."""

@@ -25,7 +25,6 @@ from flask_solid_objects.runtime.delivering import Delivering
 from flask_solid_objects.runtime.deregistration import Deregistration
 from flask_solid_objects.runtime.effect_worker import EffectWorker
 from flask_solid_objects.runtime.ending import Ending
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.hub import Hub
 from flask_solid_objects.runtime.maintenance import Maintenance
 from flask_solid_objects.runtime.messages import Messages
@@ -194,6 +193,12 @@ class Runtime:
         ]
         here = self._here()
         here.wake_ups.start()
+        capability = here.wake_ups.capability
+        if not capability.crosses_processes:
+            interval = self.settings.idle_polling_interval
+            self.core.events.announce(
+                "polling.only_cross_process_wake_up", adapter=capability.adapter, interval=interval
+            )
         return Supervisor(self.core, factories, here.deregistration)
 
     # -- life ---------------------------------------------------------------------------------
@@ -237,7 +242,7 @@ class Runtime:
                 process.deregistration.deregister(process_id, crashed=False)
         except Exception as error:
             # The row goes stale and is cleaned up by maintenance; closing must go on.
-            announce("process.heartbeat_failed", role="caller", error=type(error).__name__)
+            self.core.events.announce("process.heartbeat_failed", role="caller", error=type(error).__name__)
         if not keep_connections:
             self.core.database.dispose()
 
@@ -271,7 +276,7 @@ class Runtime:
             ending=ending,
             deregistration=Deregistration(core),
             verbs=Verbs(core, caller, sending, wake_ups),
-            hub=Hub(),
+            hub=Hub(core.events),
             delivering=Delivering(core, wake_ups, recovering),
             recovering=recovering,
             viewing=viewing,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from datetime import datetime, timedelta
+from functools import partial
 from typing import ClassVar
 
 from flask_solid_objects.actors.recurrence import END_OF_TIME, Recurrence
@@ -22,14 +23,13 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.reminders import ReminderRow
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import NewMessage, Reminder, RungReminder
+from flask_solid_objects.values import Enqueued, NewMessage, Reminder, RungReminder
 
 _AT_ONCE = 50
 # Another process may know the type, such as during a deployment, and gets its chance meanwhile.
@@ -90,13 +90,13 @@ class ReminderScheduler(Role):
         next_run_at, missed = _after(row.reminder, row.due_at, now)
         rung = RungReminder(id=row.id, generation=row.generation, due_at=row.due_at, missed=min(missed, _MOST_MISSED))
         try:
-            store.admission.admit(tx, ringing(self._core, row, rung), None)
+            new = ringing(self._core, row, rung)
+            enqueued = store.admission.admit(tx, new, None)
         except (MailboxFull, UnknownOperation, UnknownActorType) as error:
             self._postpone(tx, row, error)
             return False
         store.reminders.advance(tx, row, next_run_at)
-        lateness = (now - row.due_at).total_seconds()
-        announce("reminder.enqueued", actor=row.actor, operation=row.reminder.operation, lateness=lateness)
+        announce_rung(self._core, tx, row, new, enqueued, lateness=(now - row.due_at).total_seconds())
         return True
 
     def _postpone_seen(self, tx: Transaction, seen: ReminderRow, error: Exception) -> None:
@@ -117,7 +117,8 @@ class ReminderScheduler(Role):
         document = decode(error_document(error))
         text = encode({**document, "due_at": row.due_at.isoformat()}, path="error")
         self._core.store.reminders.postpone(tx, row, until=until, error=text)
-        announce(
+        self._core.events.announce_after(
+            tx,
             "reminder.dead" if until is None else "reminder.failed",
             actor=row.actor,
             operation=row.reminder.operation,
@@ -141,6 +142,25 @@ def ringing(core: Core, row: ReminderRow, rung: RungReminder) -> NewMessage:
         max_attempts=core.settings.max_attempts,
         instance_id=row.instance_id,
         reminder=rung,
+    )
+
+
+def announce_rung(
+    core: Core, tx: Transaction, row: ReminderRow, new: NewMessage, enqueued: Enqueued, *, lateness: float
+) -> None:
+    """Tell of a reminder that has rung, once its message is committed."""
+    tx.after_commit(partial(core.events.announce_enqueued, new, enqueued))
+    core.events.announce_after(
+        tx,
+        "reminder.enqueued",
+        actor=row.actor,
+        instance_id=row.instance_id,
+        message_id=enqueued.message_id,
+        reminder_id=row.id,
+        operation=row.reminder.operation,
+        occurrence=row.reminder.occurrence + 1,
+        attempt=row.attempts,
+        lateness=lateness,
     )
 
 

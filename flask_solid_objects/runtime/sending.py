@@ -22,7 +22,6 @@ from flask_solid_objects.errors import (
 )
 from flask_solid_objects.payloads import decode
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.sessions import PendingSends, SessionOutbox
 from flask_solid_objects.store.transaction import Transaction
@@ -32,12 +31,13 @@ from flask_solid_objects.values import AnySession, Enqueued, NewMessage
 SEND_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Pending:
     """A message that was checked and waits for the commit of the caller's transaction."""
 
     new: NewMessage
     message: Message[Any]
+    enqueued: Enqueued | None = None
 
 
 class Sending:
@@ -70,13 +70,16 @@ class Sending:
                 admit = partial(admission.admit, new=new, claimant=None, repeated=repeated)
                 return self._core.database.transact("send", admit, deadline=deadline)
             except CommitUnknown as error:
-                announce("commit.unknown", act="send", actor=new.key)
+                self._core.events.announce("commit.unknown", act="send", actor=new.key)
                 repeated = True
                 if self._core.seams.clock.monotonic() >= deadline:
                     raise self._unresolved(new) from error
             except DatabaseDeadlineExceeded as error:
                 if repeated:
                     raise self._unresolved(new) from error
+                self._core.events.announce(
+                    "call.enqueue_timeout", actor=new.key, operation=new.operation, timeout=SEND_SECONDS
+                )
                 raise CallEnqueueTimeout(
                     timeout=SEND_SECONDS,
                     actor_type=new.key.actor_type,
@@ -123,17 +126,19 @@ class Sending:
 
     @staticmethod
     def _number(pending: _Pending, enqueued: Enqueued) -> None:
-        message = pending.message
+        message, pending.enqueued = pending.message, enqueued
         message._assign(id=enqueued.message_id, sequence=enqueued.sequence, instance_id=enqueued.instance_id)
 
     def _committed(self, items: Sequence[Any]) -> None:
         for pending in items:
             self._wake_ups.signal(instance_id=pending.message.instance_id, work=True)
+            assert pending.enqueued is not None, "what was committed has its number"
+            self._core.events.announce_enqueued(pending.new, pending.enqueued)
             self._warn_without_worker(pending.new.key.actor_type)
 
     def _sent(self, new: NewMessage, enqueued: Enqueued) -> None:
-        announce("message.enqueued", actor=new.key, message_id=enqueued.message_id, sequence=enqueued.sequence)
         self._wake_ups.signal(instance_id=enqueued.instance_id, work=True)
+        self._core.events.announce_enqueued(new, enqueued)
         self._warn_without_worker(new.key.actor_type)
 
     def _warn_without_worker(self, actor_type: str) -> None:
@@ -147,11 +152,11 @@ class Sending:
             running = self._core.database.read(lambda tx: store.processes.running(tx, threshold))
         except Exception as error:
             # The message is stored already: a look that only serves a warning must not fail its send.
-            announce("send.unobserved", actor_type=actor_type, error=type(error).__name__)
+            self._core.events.announce("send.unobserved", actor_type=actor_type, error=type(error).__name__)
             return
         for process in running:
             labels = decode(process.metadata)
             types = labels.get("types") if isinstance(labels, dict) else None
             if process.kind == "worker" and not process.is_stale and isinstance(types, list) and actor_type in types:
                 return
-        announce("send.no_worker", actor_type=actor_type, remedy="start `flask solid work`")
+        self._core.events.announce("send.no_worker", actor_type=actor_type, remedy="start `flask solid work`")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.deregistration import Deregistration
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.role import Role
 
 
@@ -41,7 +40,7 @@ class Supervisor:
         with self._lock:
             for seat in self._seats:
                 self._start(seat)
-        announce("supervisor.started", roles=len(self._seats))
+        self._core.events.announce("supervisor.started", count=len(self._seats))
         try:
             while not self._core.seams.clock.wait(self._stopping, self._core.settings.supervisor_monitor_interval):
                 self._replace_ended()
@@ -63,7 +62,7 @@ class Supervisor:
         try:
             role.run()
         except Exception as error:
-            announce("role.failed", role=role.kind, error=type(error).__name__)
+            self._core.events.announce("role.failed", role=role.kind, error=type(error).__name__)
 
     def _replace_ended(self) -> None:
         clock, settings = self._core.seams.clock, self._core.settings
@@ -81,7 +80,9 @@ class Supervisor:
                 elif now >= seat.restart_at:
                     seat.role = seat.factory()
                     self._start(seat)
-                    announce("supervisor.role_replaced", role=seat.role.kind, replacements=seat.replacements)
+                    self._core.events.announce(
+                        "supervisor.role_replaced", role=seat.role.kind, failures=seat.replacements
+                    )
 
     def _shut_down(self) -> None:
         clock = self._core.seams.clock
@@ -94,7 +95,7 @@ class Supervisor:
                     seat.thread.join(max(0.0, deadline - clock.monotonic()))
             for seat in self._seats:
                 self._hand_back(seat)
-        announce("supervisor.stopped", roles=len(self._seats))
+        self._core.events.announce("supervisor.stopped", count=len(self._seats))
 
     def _hand_back(self, seat: _Seat) -> None:
         """Free what a role still holds after its time; its late commit will find the lease gone."""
@@ -107,6 +108,6 @@ class Supervisor:
             handed_back = self._deregistration.deregister(process_id, crashed=False)
         except Exception as error:
             # Recovery by lease expiry remains, so a database that is away must not keep the process from ending.
-            announce("role.failed", role=seat.role.kind, error=type(error).__name__)
+            self._core.events.announce("role.failed", role=seat.role.kind, error=type(error).__name__)
         else:
-            announce("turn.handed_back", role=seat.role.kind, messages=handed_back)
+            self._core.events.announce("role.handed_back", role=seat.role.kind, count=handed_back)

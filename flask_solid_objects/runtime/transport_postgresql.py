@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.transports import PublishingTransport
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.listeners import ListenConnection, NotifyConnection
@@ -96,5 +95,5 @@ class PostgresTransport(PublishingTransport):
             reason="a notification did not arrive: there is a transaction pooler in between. Listen past it.",
         )
         self._probed.set()
-        announce("wake_up.pooled_session", adapter="postgresql")
+        self._core.events.announce("wake_up.pooled_session", adapter="postgresql")
         return False

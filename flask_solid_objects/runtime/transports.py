@@ -13,7 +13,6 @@ from collections.abc import Callable
 import msgspec
 
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.listeners import DataVersion
 from flask_solid_objects.values import WakeUpCapability
@@ -63,7 +62,7 @@ class Threads:
                 thread.join()
 
     def tell(self, operation: str, error: BaseException) -> None:
-        announce("wake_up.failed", adapter=self._name, operation=operation, error=type(error).__name__)
+        self.core.events.announce("wake_up.failed", adapter=self._name, phase=operation, error=type(error).__name__)
 
     def _forever(self, role: str, run: Callable[[], None]) -> None:
         """Run until stopped; whatever breaks is told, waited out and begun anew."""
@@ -116,7 +115,7 @@ class Outgoing:
         try:
             signal = msgspec.json.decode(text, type=Signal)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            announce("wake_up.foreign", length=len(text))
+            wake_ups.events.announce("wake_up.foreign", byte_count=len(text))
             return
         if signal.origin == self.origin:
             return

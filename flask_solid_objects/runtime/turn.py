@@ -8,6 +8,7 @@ dropped at any failure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from flask_solid_objects.actors.reminders import with_staged
@@ -15,14 +16,14 @@ from flask_solid_objects.errors import (
     QueryMutatedState,
     Rejected,
 )
-from flask_solid_objects.intents import CurrentTurn, Stage, current_turn
+from flask_solid_objects.intents import CurrentTurn, SetReminder, Stage, current_turn, folded
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.observing import changes_between, observe, revisions_after
 from flask_solid_objects.runtime.remembered import remember
 from flask_solid_objects.runtime.turn_ends import (
     Activation,
     Completed,
+    Moved,
     NotActivated,
     TurnEnd,
     error_document,
@@ -55,9 +56,11 @@ class TurnRunner:
         checkpoints.reach("turn.claimed", claim=claim)
         if claim.message.reminder is not None and not self._still_armed(claim, claim.message.reminder):
             return Completed(Completion(state=None, skipped=OUT_OF_DATE), activation)
+        clock = self._core.seams.clock
+        began = clock.monotonic()
         end = self._core.run_actor_code(lambda: self._run(claim, activation))
         checkpoints.reach("turn.handled", claim=claim)
-        return end
+        return end if isinstance(end, NotActivated) else replace(end, seconds=clock.monotonic() - began)
 
     def deactivate(self, activation: Activation, claim: Claim) -> None:
         """Run the ``on_deactivate`` hooks; what they raise is logged and changes nothing."""
@@ -69,7 +72,9 @@ class TurnRunner:
             try:
                 activation.definition.run_deactivate(activation.actor)
             except Exception as error:
-                announce("activation.deactivation_failed", actor=claim.key, error=type(error).__name__)
+                self._core.events.announce(
+                    "activation.deactivation_failed", actor=claim.key, lease=claim.lease, error=type(error).__name__
+                )
 
         self._core.run_actor_code(run)
 
@@ -79,14 +84,25 @@ class TurnRunner:
         return self._core.database.read(lambda tx: reminders.is_current(tx, rung.id, rung.generation))
 
     def _run(self, claim: Claim, activation: Activation | None) -> TurnEnd:
-        read_reminders = self._reminders_of(claim)
+        try:
+            return self._attempt(claim, activation)
+        finally:
+            turn = current_turn.get()
+            if turn is not None and turn.refusals:
+                self._core.events.announce("actor_code.write_forbidden", claim=claim)
+
+    def _attempt(self, claim: Claim, activation: Activation | None) -> TurnEnd:
+        read_reminders, events = self._reminders_of(claim), self._core.events
         if activation is None:
+            events.announce("activation.started", actor=claim.key, lease=claim.lease)
             try:
                 activation = self._activate(claim, read_reminders)
             except BaseException as error:
                 self._let_through(error)
-                announce("activation.failed", actor=claim.key, error=type(error).__name__)
+                events.announce("activation.failed", actor=claim.key, lease=claim.lease, error=type(error).__name__)
                 return NotActivated(error, error_document(error))
+            events.announce("activation.completed", actor=claim.key, lease=claim.lease)
+        events.announce("message.started", claim=claim)
         try:
             return self._operate(claim, activation, read_reminders)
         except Rejected as rejection:
@@ -175,8 +191,6 @@ class TurnRunner:
         staged_reminders = stage.reminders
         observed = self._observe(claim, activation, lambda: with_staged(read_reminders(), staged_reminders))
         definition.set_context(actor, None)
-        if len(text) > settings.warn_state_bytes:
-            announce("state.large", actor=claim.key, characters=len(text), threshold=settings.warn_state_bytes)
         changes = changes_between(
             definition, activation.observed or {}, observed, state_changed=text != activation.text
         )
@@ -189,7 +203,20 @@ class TurnRunner:
             observable_revisions=revisions_after(claim.state.observable_revisions, changes, revision),
         )
         staged = staged_of(stage, changes, settings.max_attempts)
-        return Completed(Completion(state=state, result=result, remembered_keys=keys, staged=staged), activation)
+        completion = Completion(state=state, result=result, remembered_keys=keys, staged=staged)
+        return Completed(completion, activation, moved=self._moved(stage, read_reminders))
+
+    def _moved(self, stage: Stage, read_reminders: ReadReminders) -> tuple[Moved, ...]:
+        """The armed reminders that this turn moves; they are read for it only when somebody listens."""
+        sets_any = any(isinstance(each, SetReminder) for each in stage.reminders)
+        if not sets_any or not self._core.events.wants("reminder.replaced"):
+            return ()
+        known, (_, _, armed) = read_reminders(), folded(stage.reminders)
+        return tuple(
+            Moved(each.operation, known[name].next_run_at.isoformat(), each.next_run_at.isoformat())
+            for name, each in armed.items()
+            if name in known and known[name].status == "scheduled"
+        )
 
 
 def staged_of(stage: Stage, changes: Sequence[ObservableChange], attempts: int) -> Staged | None:

@@ -20,7 +20,6 @@ from flask_solid_objects.errors import (
 )
 from flask_solid_objects.intents import Stage
 from flask_solid_objects.payloads import encode
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.remembered import remember
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.completion import Completion, Failure
@@ -45,11 +44,26 @@ class Activation:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A reminder that a turn has moved: when it would have rung, and when it will."""
+
+    operation: str
+    previous_run_at: str
+    next_run_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
-    """The turn ended well or said no; a rejection leaves no activation in memory."""
+    """The turn ended well or said no; a rejection leaves no activation in memory.
+
+    ``seconds`` is how long it ran; ``code`` is that of a rejection. ``moved`` is empty unless somebody listens.
+    """
 
     completion: Completion
     activation: Activation | None
+    seconds: float = 0.0
+    moved: tuple[Moved, ...] = ()
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,7 @@ class Failed:
 
     failure: Failure
     error: BaseException
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,7 @@ class NotActivated:
 TurnEnd = Completed | Failed | NotActivated
 
 
-def rejection_of(claim: Claim, rejection: Rejected, settings: Settings) -> TurnEnd:
+def rejection_of(claim: Claim, rejection: Rejected, settings: Settings) -> Completed | Failed:
     """What becomes of a message whose turn, or commit action, said no."""
     if not isinstance(rejection.code, str) or not rejection.code.isidentifier():
         return failure_of(claim, InvalidRejectionCode(rejection.code), settings)
@@ -86,7 +101,8 @@ def rejection_of(claim: Claim, rejection: Rejected, settings: Settings) -> TurnE
         )
     except Exception as error:
         return failure_of(claim, error, settings)
-    return Completed(Completion(state=None, rejection=text, remembered_keys=remember(claim, settings)), None)
+    completion = Completion(state=None, rejection=text, remembered_keys=remember(claim, settings))
+    return Completed(completion, None, code=rejection.code)
 
 
 def failure_of(claim: Claim, error: BaseException, settings: Settings) -> Failed:
@@ -94,14 +110,6 @@ def failure_of(claim: Claim, error: BaseException, settings: Settings) -> Failed
     message = claim.message
     final = isinstance(error, NonRetryableError | InvalidArguments) or message.attempt >= message.max_attempts
     delay = None if final else settings.pause_after(message.attempt)
-    announce(
-        "message.failed",
-        actor=claim.key,
-        message_id=message.id,
-        attempt=message.attempt,
-        error=type(error).__name__,
-        outcome="dead" if final else "retrying",
-    )
     keys = remember(claim, settings) if final else None
     return Failed(Failure(error=error_document(error), retry_seconds=delay, remembered_keys=keys), error)
 

@@ -15,7 +15,6 @@ from flask_solid_objects.payloads import decode
 from flask_solid_objects.runtime.caller import ActivationRefused, Answer, Caller, DeadlinePassed
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.diagnosis import diagnose
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.messages import Messages, rejected
 from flask_solid_objects.runtime.policies import PolicyName
 from flask_solid_objects.runtime.sending import Sending
@@ -85,7 +84,7 @@ class Verbs:
         """Committed state as it is now, without a message; an actor that was never used has its defaults."""
         self._require("query", "snapshot", target, "__snapshot__", options)
         found = self._core.database.read(lambda tx: self._core.store.instances.snapshot(tx, target.key))
-        text, version = found or ("{}", target.definition.state_version)
+        text, version, instance_id, revision = found or ("{}", target.definition.state_version, None, None)
 
         def load() -> Any:
             # Observables may look at reminders.
@@ -93,7 +92,9 @@ class Verbs:
             current_turn.set(turn)
             return target.definition.snapshot(target.key, text, version)
 
-        return self._core.run_actor_code(load)
+        loaded = self._core.run_actor_code(load)
+        self._core.events.announce("snapshot.read", actor=target.key, instance_id=instance_id, revision=revision)
+        return loaded
 
     def destroy(self, target: Target, options: Options) -> bool:
         """Delete the actor and all that belongs to it; False when there was none."""
@@ -104,8 +105,8 @@ class Verbs:
         instance_id = self._core.database.transact("destroy", lambda tx: destroy(tx, target.key))
         if instance_id is None:
             return False
-        announce("actor.destroyed", actor=target.key, instance_id=instance_id)
         self._wake_ups.signal(instance_id=instance_id, work=False)
+        self._core.events.announce("actor.destroyed", actor=target.key, instance_id=instance_id)
         return True
 
     def find_message(self, target: Target, idempotency_key: str, options: Options) -> Message[Any] | None:
@@ -225,7 +226,15 @@ class Verbs:
 
     def _timed_out(self, target: Target, operation: str, enqueued: Enqueued, timeout: float) -> CallTimeout:
         diagnosis = diagnose(self._core, enqueued)
-        announce("call.timeout", actor=target.key, operation=operation, waiting_on=diagnosis.waiting_on)
+        self._core.events.announce(
+            "call.timeout",
+            actor=target.key,
+            instance_id=enqueued.instance_id,
+            message_id=enqueued.message_id,
+            operation=operation,
+            timeout=timeout,
+            waiting_on=diagnosis.waiting_on,
+        )
         return CallTimeout(
             timeout=timeout,
             actor_type=target.key.actor_type,
@@ -258,8 +267,8 @@ class Verbs:
             instance_id=enqueued.instance_id,
         )
 
-    @staticmethod
-    def _inside_transaction(target: Target, operation: str, *, sending: bool) -> CallInsideTransaction:
+    def _inside_transaction(self, target: Target, operation: str, *, sending: bool) -> CallInsideTransaction:
+        self._core.events.announce("call.transaction_rejected", actor=target.key, operation=operation)
         return CallInsideTransaction(
             actor_type=target.key.actor_type, actor_id=target.key.actor_id, operation=operation, sending=sending
         )

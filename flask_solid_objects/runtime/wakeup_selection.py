@@ -24,7 +24,7 @@ def select_wake_ups(core: Core) -> WakeUps:
     """
     transport = _transport(core)
     capability = transport.capability if transport is not None else _alone(core)
-    return WakeUps(transport, core.seams.clock, capability)
+    return WakeUps(transport, core.seams.clock, capability, core.events)
 
 
 def _transport(core: Core) -> Transport | None:

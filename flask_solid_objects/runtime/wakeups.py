@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias
 
-from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.seams import Clock
 from flask_solid_objects.values import WakeUpCapability
 
@@ -79,8 +79,8 @@ class Watch:
 class WakeUps:
     """The watches of one process, and the transport that joins it to others."""
 
-    def __init__(self, transport: Transport | None, clock: Clock, capability: WakeUpCapability) -> None:
-        self._transport, self._clock = transport, clock
+    def __init__(self, transport: Transport | None, clock: Clock, capability: WakeUpCapability, events: Events) -> None:
+        self._transport, self._clock, self.events = transport, clock, events
         self._lock = threading.Lock()
         self._work: set[Watch] = set()
         self._instances: dict[int, set[Watch]] = {}
@@ -224,7 +224,9 @@ class WakeUps:
             watch.wake()
 
     def _tell(self, operation: str, error: Exception) -> None:
-        announce("wake_up.failed", adapter=self.capability.adapter, operation=operation, error=type(error).__name__)
+        self.events.announce(
+            "wake_up.failed", adapter=self.capability.adapter, phase=operation, error=type(error).__name__
+        )
 
 
 def _first_in_line(watches: Collection[Watch] | None) -> list[Watch]:

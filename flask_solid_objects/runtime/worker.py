@@ -8,7 +8,6 @@ from flask_solid_objects.errors import ActorDestroyed, CommitUnknown, DatabaseDe
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.ending import Continued, Ending
-from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.turn import TurnRunner
@@ -52,7 +51,7 @@ class Worker(Role):
         settings, clock = self._core.settings, self._core.seams.clock
         until, turns = clock.monotonic() + settings.max_activation_duration, 0
         activation: Activation | None = None
-        with self._keeper.keep(claim.lease) as kept:
+        with self._keeper.keep(claim) as kept:
             while True:
                 end = self._run(claim, activation)
                 activation = end.activation if isinstance(end, Completed) else None
@@ -79,5 +78,5 @@ class Worker(Role):
             return None
         except (LostActivation, CommitUnknown, DatabaseDeadlineExceeded) as error:
             # Nothing of this turn was written, or its end is unknown: whoever takes the lease over decides.
-            announce("activation.lost", actor=claim.key, message_id=claim.message.id, error=type(error).__name__)
+            self._core.events.announce("activation.lost", claim=claim, error=type(error).__name__)
             return None

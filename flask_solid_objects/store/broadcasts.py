@@ -26,6 +26,7 @@ class BroadcastRow:
     id: int
     broadcast_id: str
     instance_id: int
+    message_id: int
     actor: ActorKey
     observable: str
     revision: int
@@ -147,7 +148,7 @@ class Broadcasts:
         return select(
             *(b.c.id, b.c.broadcast_id, b.c.instance_id, i.c.actor_type, i.c.actor_id, b.c.observable_name),
             *(b.c.revision, b.c.attempt_count, b.c.max_attempts, b.c.status, b.c.available_at, b.c.created_at),
-            *(b.c.updated_at, b.c.error),
+            *(b.c.updated_at, b.c.error, b.c.message_id),
         ).join(i, i.c.id == b.c.instance_id)
 
     def row_of(self, row: tuple[Any, ...]) -> BroadcastRow:
@@ -168,6 +169,7 @@ class Broadcasts:
             created_at=created_at,
             updated_at=updated_at,
             error=row[13],
+            message_id=row[14],
         )
 
     def _stale_at(self, now: datetime, seconds: float) -> Any:

@@ -123,7 +123,9 @@ class Database:
         while True:
             try:
                 with self._unit(name, limit) as transaction:
-                    return work(transaction)
+                    result = work(transaction)
+                transaction.committed()
+                return result
             except _Refused as refused:
                 raise refused.cause from None
             except _Repeat as repeat:

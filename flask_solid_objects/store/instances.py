@@ -85,7 +85,9 @@ class Instances:
             ).where(i.c.id == bindparam("id"))
         )
         self._remembered = dialect.compile(select(i.c.completed_idempotency_keys).where(i.c.id == bindparam("id")))
-        self._snapshot = dialect.compile(select(i.c.state, i.c.state_version).where(*by_key))
+        self._snapshot = dialect.compile(
+            select(i.c.state, i.c.state_version, i.c.id, i.c.state_revision).where(*by_key)
+        )
         self._insert = dialect.compile(self._insert_if_absent())
         self._delete = dialect.compile(delete(i).where(i.c.id == bindparam("id")))
         self._updates: dict[tuple[str, ...], Statement] = {}
@@ -149,10 +151,10 @@ class Instances:
         row = tx.one(self._remembered, id=instance_id)
         return None if row is None else row[0]
 
-    def snapshot(self, tx: Transaction, key: ActorKey) -> tuple[str, int] | None:
-        """Read committed state and its version; None for an actor that was never used."""
+    def snapshot(self, tx: Transaction, key: ActorKey) -> tuple[str, int, int, int] | None:
+        """Read committed state and its version, the incarnation and its revision; None for one that was never used."""
         row = tx.one(self._snapshot, **self._identity(key))
-        return None if row is None else (row[0], row[1])
+        return None if row is None else (row[0], row[1], row[2], row[3])
 
     def update(self, tx: Transaction, instance_id: int, **values: Any) -> None:
         """Assign literals to columns of a row that this transaction has locked."""

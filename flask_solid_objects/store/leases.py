@@ -207,10 +207,10 @@ class Leases:
 
     # -- taking over --------------------------------------------------------------------------
 
-    def take_over(self, tx: Transaction, instance: Instance, *, error: str) -> int | None:
+    def take_over(self, tx: Transaction, instance: Instance, *, error: str) -> StoredMessage | None:
         """End the lease of a locked actor against its holder; the claimed message is put back or dies.
 
-        Returns the id of the message. The generation advances, so that nothing of the holder can commit.
+        Returns the message, as it was claimed. The generation advances, so that nothing of the holder can commit.
         """
         row = tx.one(self._claimed_message, instance_id=instance.id)
         tx.checkpoints.reach("takeover.locked", instance_id=instance.id)
@@ -227,7 +227,7 @@ class Leases:
             tx.write(self._drop, instance_id=instance.id)
             self._dead.bury(tx, instance.key, message, error=error)
             self._instances.update(tx, instance.id, **self.released(), activation_generation=generation)
-        return message.id
+        return message
 
     def end_by_operator(self, tx: Transaction, instance: Instance) -> None:
         """Take the lease away for good; what becomes of the message is up to the caller."""

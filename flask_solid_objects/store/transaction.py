@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -14,13 +15,14 @@ from flask_solid_objects.store.dialects import Dialect, Statement
 class Transaction:
     """Statements on the driver cursor of a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_cursor", "_now", "checkpoints", "connection", "dialect")
+    __slots__ = ("_after", "_cursor", "_now", "checkpoints", "connection", "dialect")
 
     def __init__(
         self, cursor: Any, dialect: Dialect, checkpoints: Checkpoints, connection: Connection | None = None
     ) -> None:
         self._cursor = cursor
         self._now: datetime | None = None
+        self._after: list[Callable[[], object]] | None = None
         self.dialect = dialect
         self.checkpoints = checkpoints
         # Of the unit of work; only commit actions use it.
@@ -62,6 +64,17 @@ class Transaction:
     def at(self, moment: datetime) -> None:
         """Use a time that a statement of this transaction has returned already."""
         self._now = moment
+
+    def after_commit(self, act: Callable[[], object]) -> None:
+        """Do something once this transaction is known to be committed; never when it is not."""
+        if self._after is None:
+            self._after = []
+        self._after.append(act)
+
+    def committed(self) -> None:
+        """Do what waited for the commit; called by whoever has committed."""
+        for act in self._after or ():
+            act()
 
     def _run(self, statement: Statement, parameters: dict[str, Any]) -> None:
         self._cursor.execute(

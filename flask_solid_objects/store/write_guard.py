@@ -56,6 +56,7 @@ def _outside_actions(end: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def forbidden(turn: CurrentTurn) -> ApplicationWriteForbidden:
+    turn.refusals.append(turn.operation)
     return ApplicationWriteForbidden(turn.key.actor_type, turn.key.actor_id, turn.operation)
 
 

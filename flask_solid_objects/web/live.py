@@ -105,15 +105,21 @@ class LiveViews:
     def _component(self, token: str) -> BaseResponse:
         """One component, rendered anew after its policies were asked again."""
         viewer, seen = self._viewer(), dict[ActorKey, Any]()
+        events = self._runtime().core.events
         try:
-            return Response(self._rendered(token, viewer, seen, oob=False))
+            rendered = self._rendered(token, viewer, seen, oob=False)
         except HandleRefused as refused:
+            events.announce("component.refreshed", outcome="invalid_token")
             return self._refused(_STATUS[refused.why])
         except Unauthorized:
+            events.announce("component.refreshed", outcome="unauthorized")
             return self._refused(403)
         except (UnknownActorType, InvalidComponent):
             # The page is older than the code.
+            events.announce("component.refreshed", outcome="unknown_component")
             return self._refused(410)
+        events.announce("component.refreshed", outcome="rendered")
+        return Response(rendered)
 
     def _batch(self) -> BaseResponse:
         """Several components in one answer; one that is refused is left out, and the page asks for it alone."""
@@ -126,6 +132,9 @@ class LiveViews:
                 parts.append(self._rendered(token, viewer, seen, oob=True))
             except (HandleRefused, Unauthorized, UnknownActorType, InvalidComponent):
                 continue
+        self._runtime().core.events.announce(
+            "component.batch_refreshed", component_count=len(parts), failures=len(tokens) - len(parts)
+        )
         return Response("\n".join(parts))
 
     def _sync(self) -> BaseResponse:

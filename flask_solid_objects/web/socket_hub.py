@@ -15,7 +15,7 @@ from typing import Any
 from simple_websocket import ConnectionClosed
 from wsproto.utilities import LocalProtocolError
 
-from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.relay import Notice
 from flask_solid_objects.web.connection import Connection
 from flask_solid_objects.web.wire import Wire
@@ -33,6 +33,7 @@ class OpenSocket:
     connection: Connection
     server: Any
     wire: Wire | None
+    events: Events
     sent_at: float = field(default_factory=time.monotonic)
 
     def send(self, text: str) -> bool:
@@ -49,7 +50,7 @@ class OpenSocket:
         try:
             self.server.close(code)
         except GONE as error:
-            announce("socket.gone", error=type(error).__name__)
+            self.events.announce("socket.gone", error=type(error).__name__)
 
 
 class SocketHub:
@@ -58,8 +59,8 @@ class SocketHub:
     :param project: computes one payload for one viewer, or raises.
     """
 
-    def __init__(self, heartbeat: float, project: Callable[[str, str, Notice], Any]) -> None:
-        self._heartbeat, self._compute = heartbeat, project
+    def __init__(self, heartbeat: float, project: Callable[[str, str, Notice], Any], events: Events) -> None:
+        self._heartbeat, self._compute, self._events = heartbeat, project, events
         self._sockets: dict[Connection, OpenSocket] = {}
         self._dirty: set[Connection] = set()
         self._wanted: dict[tuple[Connection, str], Notice] = {}
@@ -170,7 +171,7 @@ class SocketHub:
             try:
                 data = self._compute(connection.viewer, payload, notice)
             except Exception as error:
-                announce("payload.failed", actor=notice.key, payload=payload, error=type(error).__name__)
+                self._events.announce("payload.failed", actor=notice.key, payload=payload, error=type(error).__name__)
                 continue
             frame = {"t": "ev", "s": name, "i": str(notice.incarnation), "r": notice.revision, "n": payload, "d": data}
             connection.put_event(frame)

@@ -20,7 +20,7 @@ from simple_websocket import ConnectionClosed, Server
 from werkzeug.wrappers import Response as BaseResponse
 
 from flask_solid_objects.errors import StateMigrationError, Unauthorized, UnknownActorType
-from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.relay import Notice
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.values import Access, ActorKey
@@ -35,6 +35,11 @@ _PING_SECONDS = 25
 # A page may subscribe this often in so many seconds; the whole of a page with every stream four times over.
 _MOST_ITEMS, _ITEMS_SECONDS = 4 * MOST_STREAMS, 10.0
 _OLDEST_SECONDS = 4 * 3600.0
+_REASONS = {
+    Unauthorized: "unauthorized",
+    UnknownActorType: "unregistered_actor_type",
+    StateMigrationError: "unreadable_state",
+}
 
 
 class Sockets:
@@ -50,22 +55,28 @@ class Sockets:
         if self._hub is None or self._hub.is_stopping:
             heartbeat = self._runtime().settings.live_heartbeat
             app = current_app._get_current_object()  # type: ignore[attr-defined]
-            self._hub = SocketHub(heartbeat, lambda viewer, name, notice: self._project(app, viewer, name, notice))
+            self._hub = SocketHub(
+                heartbeat, lambda viewer, name, notice: self._project(app, viewer, name, notice), self._events
+            )
             self._runtime().on_close(self._hub.stop)
         return self._hub
+
+    @property
+    def _events(self) -> Events:
+        return self._runtime().core.events
 
     def refusal(self) -> Response | None:
         """Why this request may not become a socket; None when it may."""
         settings = self._runtime().settings
         origin = request.headers.get("Origin", "")
         if origin not in settings.live_allowed_origins and not _is_same_origin(origin):
-            announce("socket.refused", reason="origin")
+            self._events.announce("socket.refused", reason="origin")
             return Response("Sockets are opened by this site's own pages.", 403, mimetype="text/plain")
         if not request.environ.get("wsgi.multithread", True):
-            announce("socket.refused", reason="worker class")
+            self._events.announce("socket.refused", reason="worker class")
             return Response("This worker serves one request at a time: use threads or gevent.", 503)
         if self.hub.count >= settings.live_max_sockets:
-            announce("socket.refused", reason="too many")
+            self._events.announce("socket.refused", reason="too many")
             return Response("Too many sockets.", 503, {"Retry-After": "5"})
         return None
 
@@ -82,13 +93,13 @@ class Sockets:
         viewer = self._briefly(self._viewer)
         hub = self.hub
         connection = Connection(viewer, hub.wake, hub.project)
-        opened = OpenSocket(connection, server, wire)
+        opened = OpenSocket(connection, server, wire, self._events)
         hub.add(opened)
         connection.put({"t": "hello", "v": 1, "hb": self._runtime().settings.live_heartbeat})
         try:
             self._listen(opened)
         except ConnectionClosed as closed:
-            announce("socket.closed", code=closed.reason)
+            self._events.announce("socket.closed", code=closed.reason)
         finally:
             self._leave(opened)
         return _answer(server)
@@ -106,8 +117,10 @@ class Sockets:
                 answered.append(self._current(name, stream, incarnation, revision, connection))
             except HandleRefused as error:
                 refused.append({"t": "gone", "s": name, "why": error.why})
-            except (Unauthorized, UnknownActorType, StateMigrationError):
+                self._events.announce("subscription.rejected", reason="invalid_stream_token")
+            except (Unauthorized, UnknownActorType, StateMigrationError) as error:
                 refused.append({"t": "gone", "s": name, "why": "denied"})
+                self._events.announce("subscription.rejected", reason=_REASONS[type(error)])
         return [*([{"t": "sub", "s": answered}] if answered else []), *refused]
 
     # -- one socket ---------------------------------------------------------------------------
@@ -166,9 +179,12 @@ class Sockets:
         runtime = self._runtime()
         definition = runtime.core.registry.get(stream.key.actor_type)
         if connection is not None:
+            is_new = name not in connection.streams
             if not connection.add(name, stream):
                 raise HandleRefused("denied")
             runtime.relay.watch(stream.key, connection)
+            if is_new:
+                runtime.core.events.announce("realtime.connected", actor=stream.key)
         row = runtime.viewing.row(stream.key)
         view = runtime.viewing.view(definition, stream.key, row, [])
         if connection is not None:
@@ -202,7 +218,10 @@ class Sockets:
                 connection.put({"t": "gone", "s": name, "why": "denied"})
 
     def _drop(self, connection: Connection, name: str) -> None:
+        stream = connection.streams.get(name)
         key = connection.remove(name)
+        if stream is not None:
+            self._events.announce("realtime.disconnected", actor=stream.key)
         if key is not None:
             self._runtime().relay.unwatch(key, connection)
 

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy
 
 from flask_solid_objects.runtime import transport_postgresql, transports
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.transports import Outgoing, PublishingTransport, Signal
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.seams import Clock
@@ -41,7 +42,7 @@ class Recording(PublishingTransport):
 
 
 def wake_ups() -> WakeUps:
-    return WakeUps(None, Clock(), HERE)
+    return WakeUps(None, Clock(), HERE, Events(adapter="sqlite"))
 
 
 @pytest.mark.parametrize("text", ["probe 8f", b"\xff", "{}", '["a"]', "null", ""])

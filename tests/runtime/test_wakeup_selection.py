@@ -12,6 +12,7 @@ from sqlalchemy import URL
 
 from flask_solid_objects.errors import InvalidSettings
 from flask_solid_objects.runtime import transport_postgresql
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.seams import Clock
 from flask_solid_objects.store.listeners import ListenConnection
@@ -186,7 +187,7 @@ class BrokenTransport:
 def test_failures_of_a_transport_reach_nobody() -> None:
     """Those who signal, wait and close go on, those of this process are woken, and a start is tried again."""
     transport = BrokenTransport()
-    wake_ups = WakeUps(transport, Clock(), transport.capability)
+    wake_ups = WakeUps(transport, Clock(), transport.capability, Events(adapter="sqlite"))
     with wake_ups.watch_work() as watch:
         wake_ups.start()
         wake_ups.start()

@@ -13,6 +13,7 @@ import redis
 from sqlalchemy import URL, Engine, text
 
 from flask_solid_objects.runtime import transport_postgresql, transport_redis
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.transports import Outgoing
 from flask_solid_objects.runtime.wakeup_selection import select_wake_ups
 from flask_solid_objects.runtime.wakeups import AdaptiveInterval, WakeUps
@@ -29,7 +30,7 @@ ALONE = WakeUpCapability(adapter="in_process", crosses_processes=False, floor_ms
 
 @pytest.fixture
 def wake_ups() -> WakeUps:
-    return WakeUps(None, Clock(), ALONE)
+    return WakeUps(None, Clock(), ALONE, Events(adapter="sqlite"))
 
 
 def test_signal_between_watch_and_wait_is_not_lost(wake_ups: WakeUps) -> None:
@@ -57,7 +58,7 @@ class LateClock(Clock):
 def test_signal_right_after_a_time_out_is_not_lost() -> None:
     """A signal between the time-out of one wait and its return is for the next wait."""
     clock = LateClock()
-    wake_ups = clock.wake_ups = WakeUps(None, clock, ALONE)
+    wake_ups = clock.wake_ups = WakeUps(None, clock, ALONE, Events(adapter="sqlite"))
     with wake_ups.watch_work() as watch:
         first = watch.wait(0)
         clock.wake_ups = None

@@ -102,7 +102,8 @@ class Acts:
             instance = self.store.instances.lock_by_id(tx, instance_id)
             if instance is None or instance.expires_at is None or instance.expires_at > tx.now():
                 return None
-            return self.store.leases.take_over(tx, instance, error=CRASHED)
+            message = self.store.leases.take_over(tx, instance, error=CRASHED)
+            return None if message is None else message.id
 
         return self.db.transact("recover", recover)
 

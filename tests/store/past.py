@@ -13,6 +13,7 @@ from sqlalchemy import Table, func, select
 
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.retention import Retention
 from flask_solid_objects.settings import Settings
 from tests.population import Rows
@@ -103,6 +104,7 @@ class Past:
             store=self.acts.store,
             settings=Settings(**(values | settings)),
             registry=registry,
+            events=Events(adapter=self.acts.db.dialect.name),
             seams=self.acts.db.seams,
         )
         return sum(Retention(core).run(kinds, execute=execute).values())
