@@ -54,9 +54,12 @@ from flask_solid_objects.errors import UnsupportedDatabase as UnsupportedDatabas
 from flask_solid_objects.extension import SolidObjects as SolidObjects
 from flask_solid_objects.telemetry.event import Event as Event
 from flask_solid_objects.telemetry.logs import JsonFormatter as JsonFormatter
+from flask_solid_objects.telemetry.observation import Observation as Observation
 from flask_solid_objects.values import Access as Access
+from flask_solid_objects.values import ActorDiagnostics as ActorDiagnostics
 from flask_solid_objects.values import Broadcast as Broadcast
 from flask_solid_objects.values import CommitContext as CommitContext
+from flask_solid_objects.values import DiagnosticSample as DiagnosticSample
 from flask_solid_objects.values import EffectContext as EffectContext
 from flask_solid_objects.values import MessageContext as MessageContext
 from flask_solid_objects.values import MessageStatus as MessageStatus
@@ -69,6 +72,7 @@ __all__ = [
     "Actor",
     "ActorCallCycle",
     "ActorDestroyed",
+    "ActorDiagnostics",
     "ApplicationWriteForbidden",
     "Broadcast",
     "CallEnqueueTimeout",
@@ -77,6 +81,7 @@ __all__ = [
     "CallUnresolved",
     "CommitActionUnavailable",
     "CommitContext",
+    "DiagnosticSample",
     "EffectContext",
     "Event",
     "IdempotencyConflict",
@@ -98,6 +103,7 @@ __all__ = [
     "MessageStatus",
     "NonRetryableError",
     "NotInitialized",
+    "Observation",
     "Outcome",
     "PayloadTooLarge",
     "QueryMutatedState",

@@ -48,6 +48,7 @@ from flask_solid_objects.web.live import LiveViews
 EXTENSION_KEY = "solid_objects"
 
 _A = TypeVar("_A", bound=type[Actor])
+_E = TypeVar("_E", bound=Exporter)
 _F = TypeVar("_F", bound=Policy)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -224,7 +225,7 @@ class SolidObjects:
         self._viewer = function
         return function
 
-    def export_events(self, exporter: Exporter) -> Exporter:
+    def export_events(self, exporter: _E) -> _E:
         """Hand every event to a function, as the portable envelope of docs/telemetry.md: a dict that is ready for JSON.
 
         It is called in the thread that announces, so it must be quick; what it raises changes nothing.

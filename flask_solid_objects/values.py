@@ -319,6 +319,36 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosticSample:
+    """How many rows of a category were counted, whether there are more, and how long the oldest has waited."""
+
+    sampled: int
+    truncated: bool
+    oldest_age_milliseconds: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorDiagnostics:
+    """What one actor has waiting: counts and ages up to ``limit`` of each category, and no content.
+
+    Incarnation and revision are None for an actor that was never used.
+    """
+
+    actor_type: str
+    actor_id: str
+    incarnation: int | None
+    revision: int | None
+    adapter: str
+    occurred_at: datetime
+    limit: int
+    mailbox: DiagnosticSample
+    outbox: DiagnosticSample
+    reminders: DiagnosticSample
+    retries: DiagnosticSample
+    recovery_failures: DiagnosticSample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WakeUpCapability:
     """How this process learns of work: the adapter, its reach, its floor in milliseconds, and why it was chosen."""
 

@@ -12,7 +12,9 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import ActorCallCycle, NotInitialized
-from flask_solid_objects.values import ActorKey, MessageContext
+from flask_solid_objects.telemetry.event import Event
+from flask_solid_objects.telemetry.observation import Observation
+from flask_solid_objects.values import ActorDiagnostics, ActorKey, MessageContext
 
 Referencing = Callable[[type, str], Any]
 
@@ -84,6 +86,14 @@ class Actor:
     def find_message(self, *, idempotency_key: str) -> Message[Any] | None:
         """The message that was stored under this idempotency key."""
         self._refuse("look up messages of")
+
+    def observe(self, callback: Callable[[Event], object], *names: str, context: object = None) -> Observation:
+        """Call a function with the events of this actor that this process announces, of these names or of all."""
+        self._refuse("observe")
+
+    def diagnostics(self, *, limit: int = 100, context: object = None) -> ActorDiagnostics:
+        """How much this actor has waiting, counted up to a limit."""
+        self._refuse("diagnose")
 
     def _refuse(self, verb: str) -> NoReturn:
         raise ActorCallCycle(verb, f"itself ({self._solid_key})")

@@ -6,6 +6,7 @@ fresh copy; assigning to it raises.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -17,7 +18,9 @@ from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.actors.staging import stage_send
 from flask_solid_objects.errors import ActorCallCycle, InvalidActorId
 from flask_solid_objects.intents import current_turn
-from flask_solid_objects.values import ActorKey, Options
+from flask_solid_objects.telemetry.event import Event
+from flask_solid_objects.telemetry.observation import Observation
+from flask_solid_objects.values import ActorDiagnostics, ActorKey, Options
 
 ID_LENGTH = 191
 
@@ -99,6 +102,34 @@ class Reference:
             self._target, idempotency_key, self._options
         )
         return found
+
+    def observe(self, callback: Callable[[Event], object], *names: str, context: object = None) -> Observation:
+        """Call a function with the events of this actor that this process announces, of these names or of all.
+
+        Call what is returned to stop, or use it in a ``with`` block. A worker's turns are announced in its process.
+
+        :param context: goes to the administration policy, which is asked once, here.
+        :raises TooManyObservers: this process has as many as it may have.
+        """
+        self._outside("observe", str(self._target.key))
+        context = self._options.context if context is None else context
+        observation: Observation = self._registry.current_runtime().diagnostics.observe(
+            self._target.key, callback, names, context
+        )
+        return observation
+
+    def diagnostics(self, *, limit: int = 100, context: object = None) -> ActorDiagnostics:
+        """How much this actor has waiting: counts and ages, up to ``limit`` of each category.
+
+        :param limit: 1 to 100.
+        :param context: goes to the administration policy.
+        """
+        self._outside("diagnose", str(self._target.key))
+        context = self._options.context if context is None else context
+        summary: ActorDiagnostics = self._registry.current_runtime().diagnostics.summary(
+            self._target.key, limit, context
+        )
+        return summary
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

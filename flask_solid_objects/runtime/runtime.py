@@ -23,6 +23,7 @@ from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
 from flask_solid_objects.runtime.deregistration import Deregistration
+from flask_solid_objects.runtime.diagnostics import Diagnostics
 from flask_solid_objects.runtime.effect_worker import EffectWorker
 from flask_solid_objects.runtime.ending import Ending
 from flask_solid_objects.runtime.hub import Hub
@@ -126,6 +127,11 @@ class Runtime:
     def instances(self) -> InstanceReads:
         """Reads that compare actors with the application."""
         return InstanceReads(self.core)
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Observers and summaries of single actors."""
+        return Diagnostics(self.core)
 
     @property
     def viewing(self) -> Viewing:

@@ -22,6 +22,7 @@ from flask_solid_objects.store.recoveries import Recoveries
 from flask_solid_objects.store.redrives import Redrives
 from flask_solid_objects.store.reminders import Reminders
 from flask_solid_objects.store.retention import Retention
+from flask_solid_objects.store.samples import Samples
 from flask_solid_objects.store.staged import StagedRows
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.turns import Turns
@@ -70,3 +71,4 @@ class Store:
         self.outbox_administration = OutboxAdministration(tables, dialect, self.effects, self.broadcasts)
         self.redrives = Redrives(tables, dialect)
         self.retention = Retention(tables, dialect)
+        self.samples = Samples(tables, dialect)

@@ -158,6 +158,11 @@ CATALOG: dict[str, Entry] = {
     ),
     "send.unobserved": Entry(DEBUG, "Whether a worker lives could not be found out.", ("actor_type", "error")),
     "snapshot.read": Entry(DEBUG, "Committed state was read.", ("actor", "instance_id", "revision")),
+    "mailbox.depth": Entry(
+        DEBUG,
+        "Diagnostics have counted a mailbox; the depth is known unless the count was cut.",
+        ("actor", "instance_id", "count", "depth", "truncated"),
+    ),
     # -- the life of actors and rows
     "actor.destroyed": Entry(DEBUG, "An actor was destroyed.", ("actor", "instance_id")),
     "actor.expired": Entry(DEBUG, "Retention has deleted an actor.", ("actor", "instance_id")),

@@ -11,6 +11,7 @@ from flask_solid_objects import (
     Actor,
     CommitContext,
     EffectContext,
+    Event,
     Rejected,
     SolidObjects,
     attribute,
@@ -55,6 +56,11 @@ class Named(Counter):
         return super().increment(amount)
 
 
+def hear(event: Event) -> None:
+    reveal_type(event.envelope()["name"])  # Any
+    reveal_type(event.actor_id)  # str | None
+
+
 counter = Counter.ref("global")
 reveal_type(counter)  # Counter
 reveal_type(counter.increment(amount=5))  # int
@@ -76,6 +82,11 @@ reveal_type(counter.increment.using(at=datetime.now()).send())  # Message[int]
 reveal_type(counter.doubled.using(timeout=timedelta(seconds=1))())  # int
 reveal_type(counter.using(context=object()).value)  # int
 reveal_type(counter.destroy())  # bool
+reveal_type(counter.diagnostics(limit=10, context=object()))  # ActorDiagnostics
+reveal_type(counter.diagnostics().mailbox.oldest_age_milliseconds)  # int | None
+with counter.observe(hear, "message.completed", context=object()) as observation:
+    reveal_type(observation)  # Observation
+    reveal_type(observation())  # None
 reveal_type(Named.ref("x").increment(1))  # int
 reveal_type(Named.ref("x"))  # Named
 

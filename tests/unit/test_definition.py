@@ -48,6 +48,21 @@ def reserved_name() -> type[Actor]:
     return Bad
 
 
+def reserved_observe() -> type[Actor]:
+    class Bad(Actor):
+        @operation
+        def observe(self) -> None: ...  # type: ignore[override]
+
+    return Bad
+
+
+def reserved_diagnostics() -> type[Actor]:
+    class Bad(Actor):
+        diagnostics: int = 0  # type: ignore[assignment]
+
+    return Bad
+
+
 def reserved_attribute() -> type[Actor]:
     class Bad(Actor):
         using: int = 0  # type: ignore[assignment]
@@ -185,6 +200,8 @@ def payload_over_operation() -> type[Actor]:
         (private_state, "Bad", "underscore"),
         (reserved_name, "Bad", "choose another"),
         (reserved_attribute, "Bad", "choose another"),
+        (reserved_observe, "Bad", "observe is a name"),
+        (reserved_diagnostics, "Bad", "diagnostics is a name"),
         (unstorable_state, "Bad.value", "Opaque"),
         (unresolvable, "Bad", "Missing"),
         (attribute_without_annotation, "Bad.value", "annotation"),
