@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Table, bindparam, select
+from sqlalchemy import ColumnElement, Table, bindparam, or_, select
 
 from flask_solid_objects.store.dialects import Dialect, Statement
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 
-_UNDELIVERED = ("pending", "processing")
 # The keys of messages that tell an actor of its abandoned effect.
 _RECOVERY = "effect:%:recovery"
 
@@ -36,11 +35,13 @@ class Samples:
                 self._times(claimed, claimed.c.claimed_at),
             ],
             "outbox": [
-                self._times(effects, effects.c.available_at, effects.c.status.in_(_UNDELIVERED)),
-                self._times(broadcasts, broadcasts.c.available_at, broadcasts.c.status.in_(_UNDELIVERED)),
+                self._times(effects, effects.c.available_at, _is_one_of(effects.c.status, "pending", "processing")),
+                self._times(
+                    broadcasts, broadcasts.c.available_at, _is_one_of(broadcasts.c.status, "pending", "processing")
+                ),
             ],
             "reminders": [
-                self._times(reminders, reminders.c.next_run_at, reminders.c.status.in_(("scheduled", "paused")))
+                self._times(reminders, reminders.c.next_run_at, _is_one_of(reminders.c.status, "scheduled", "paused"))
             ],
             "retries": [self._times(ready, ready.c.available_at, ready.c.blocking.is_(True), order=ready.c.sequence)],
             "recovery_failures": [self._times(dead, dead.c.last_failed_at, recovery.exists())],
@@ -65,3 +66,7 @@ class Samples:
     ) -> Statement:
         rows = select(time).where(table.c.instance_id == bindparam("instance_id"), *only)
         return self._dialect.compile(rows.order_by(table.c.id if order is None else order).limit(bindparam("most")))
+
+
+def _is_one_of(column: ColumnElement[str], *values: str) -> ColumnElement[bool]:
+    return or_(*(column == value for value in values))
