@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class Announcement:
         self.names = [each.value for each in branches if isinstance(each, ast.Constant)]
         self.is_literal = len(self.names) == len(branches) and len(call.args) == (2 if is_after else 1)
         self.is_literal = self.is_literal and all(each.arg is not None for each in call.keywords)
+        self.error = next((ast.unparse(each.value) for each in call.keywords if each.arg == "error"), None)
         given = [str(each.arg) for each in call.keywords]
         self.data = {each for name in given for each in SUBJECTS.get(name, {name})}
 
@@ -77,6 +79,15 @@ def test_every_announcement_is_in_the_catalog() -> None:
     ]
 
     assert (unknown, more) == ([], [])
+
+
+def test_errors_are_announced_by_their_class() -> None:
+    """Wherever an error is told of, it is the name of its class; two places have it as text already."""
+    told = [(each.place.partition(":")[0], each.error) for each in ALL if each.error is not None]
+    others = {(place, error) for place, error in told if not re.fullmatch(r"type\(.+\)\.__name__", error)}
+
+    assert len(told) > 30
+    assert others == {("runtime/effect_worker.py", "name"), ("runtime/process.py", "error")}
 
 
 def test_everything_in_the_catalog_is_announced() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from flask_solid_objects import Event, Rejected, signals
 from flask_solid_objects.runtime.events import Events
+from flask_solid_objects.values import ActorKey
 from tests.checkpoints import HeldCheckpoints
 from tests.telemetry.loud import Lines, LoudApp
 
@@ -200,6 +201,22 @@ def test_log_lines_follow_the_level(caplog: pytest.LogCaptureFixture) -> None:
         events.announce("role.failed", role="worker", error="ValueError")
 
     assert [record.getMessage() for record in caplog.records] == ["role.failed role=worker error=ValueError"]
+
+
+def test_nothing_is_made_of_an_event_that_nobody_hears(caplog: pytest.LogCaptureFixture) -> None:
+    """Without a listener what is announced is not even looked at."""
+
+    class Untouched:
+        @property
+        def key(self) -> ActorKey:
+            raise AssertionError("it was looked at")
+
+    events = Events(adapter="sqlite")
+    with caplog.at_level(logging.INFO, "flask_solid_objects"):
+        events.announce("message.completed", claim=Untouched(), duration=0.1, revision=1)
+        assert events.wants("message.completed") is False
+    with caplog.at_level(logging.DEBUG, "flask_solid_objects"), pytest.raises(AssertionError, match="looked at"):
+        events.announce("message.completed", claim=Untouched(), duration=0.1, revision=1)
 
 
 def test_json_lines() -> None:
