@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import URL
 
 from flask_solid_objects import Event, Rejected, signals
 from flask_solid_objects.runtime.events import Events
@@ -234,3 +235,35 @@ def test_json_lines() -> None:
     assert (line["level"], line["logger"], line["message"]) == ("ERROR", "somebody.else", "failed here")
     assert line["exception"].endswith("ValueError: theirs")
     assert "event" not in line
+
+
+def test_retention_tells_whom_it_deletes(database_url: URL) -> None:
+    """Each actor that expires is told of by its identity, and the rows by their number; a preview tells nothing."""
+    retention = {"SOLID_OBJECTS_INSTANCE_RETENTION_BY_ACTOR_TYPE": {"Ear": 60}}
+    with LoudApp(database_url, **retention).ready(made=True) as app:
+        assert isinstance(app, LoudApp)
+        app.Ear.ref("old").hear(body="x")
+        app.Ear.ref("new").hear(body="x")
+        row = app.Ear.ref("old").diagnostics().incarnation
+        app.age("instances", "last_used_at", row)
+        with app.listening():
+            app.solid.processes.prune(["instances"], execute=False)
+            assert app.names() == []
+            app.solid.processes.prune(["instances"], execute=True)
+
+        assert [(event.name, event.actor_id, dict(event.data)) for _, event in app.events] == [
+            ("actor.expired", "old", {"instance_id": row}),
+            ("instances.pruned", None, {"count": 1}),
+        ]
+
+
+def test_a_moved_reminder_is_told_with_both_times(app: LoudApp) -> None:
+    """Arming one anew moves it; arming one for the first time does not."""
+    loud = app.Loud.ref("a")
+    loud.arm(body="x", delay=60)
+    assert app.of("reminder.replaced") == []
+    loud.arm(body="x", delay=120)
+    told = app.of("reminder.replaced")[0].data
+
+    assert told["operation"] == "ring"
+    assert str(told["previous_run_at"]) < str(told["next_run_at"])
