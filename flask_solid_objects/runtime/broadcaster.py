@@ -70,10 +70,7 @@ class Broadcaster(Role):
         """Deliver rows that no newer one supersedes; the error documents of those that failed, by id."""
         broadcasts = self._core.store.broadcasts
         again = [row for row in rows if row.attempts > 1]
-        superseded: set[int] = set()
-        for row in again:
-            if self._core.database.read(lambda tx, row=row: broadcasts.is_superseded(tx, row)):  # type: ignore[misc]
-                superseded.add(row.id)
+        superseded = self._core.database.read(lambda tx: broadcasts.superseded(tx, again)) if again else set()
         wanted = [row for row in rows if row.id not in superseded]
         if not wanted:
             return {}
@@ -106,16 +103,19 @@ class Broadcaster(Role):
         broadcasts, settings, process_id = self._core.store.broadcasts, self._core.settings, self.registration.id
         held = {(row.instance_id, row.observable): failed[row.id] for row in rows if row.id in failed}
         done = [row for row in delivered if (row.instance_id, row.observable) not in held]
+        # An outage fails them all alike, which costs one statement and not one for each.
+        alike: dict[tuple[str, int | None], list[BroadcastRow]] = {}
+        for row in rows:
+            error = held.get((row.instance_id, row.observable))
+            if error is not None:
+                attempts = None if row.attempts >= row.max_attempts else row.attempts
+                alike.setdefault((error, attempts), []).append(row)
 
         def record(tx: Transaction) -> None:
             broadcasts.deliver(tx, done, process_id)
-            for row in rows:
-                error = held.get((row.instance_id, row.observable))
-                if error is None:
-                    continue
-                final = row.attempts >= row.max_attempts
-                until = None if final else tx.now() + timedelta(seconds=settings.pause_after(row.attempts))
-                broadcasts.fail(tx, row, process_id, until=until, error=error)
+            for (error, attempts), those in alike.items():
+                until = None if attempts is None else tx.now() + timedelta(seconds=settings.pause_after(attempts))
+                broadcasts.fail(tx, those, process_id, until=until, error=error)
 
         try:
             self._core.database.transact("record_broadcasts", record)

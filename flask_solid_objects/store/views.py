@@ -12,12 +12,11 @@ from typing import Any
 from sqlalchemy import Select, bindparam, select
 
 from flask_solid_objects.payloads import decode
-from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey
-
-_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,9 @@ class Views:
         self._dialect = dialect
         by_key = (i.c.actor_type == bindparam("actor_type"), i.c.actor_id == bindparam("actor_id"))
         self._by_key = dialect.compile(self._rows().where(*by_key))
-        self._lists: dict[tuple[str, int], Statement] = {}
+        self._rows_of = Listed(dialect, i.c.id, lambda ids: self._rows().where(i.c.id.in_(ids)))
+        revisions = select(i.c.id, i.c.state_revision)
+        self._revisions_of = Listed(dialect, i.c.id, lambda ids: revisions.where(i.c.id.in_(ids)))
 
     def find(self, tx: Transaction, key: ActorKey) -> ViewRow | None:
         """The living incarnation of an identity."""
@@ -49,29 +50,10 @@ class Views:
 
     def revisions(self, tx: Transaction, ids: Sequence[int]) -> dict[int, int]:
         """The revisions of incarnations that are known to have been there; who is missing is gone."""
-        return {row[0]: row[1] for row in self._many(tx, "revisions", ids)}
+        return {row[0]: row[1] for row in self._revisions_of.rows(tx, ids)}
 
     def rows(self, tx: Transaction, ids: Sequence[int]) -> list[ViewRow]:
-        return [self._row(row) for row in self._many(tx, "rows", ids)]
-
-    def _many(self, tx: Transaction, what: str, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = []
-        for start in range(0, len(ids), _AT_ONCE):
-            chunk = list(ids[start : start + _AT_ONCE])
-            # Few lengths, so that few statements are compiled; the rest is filled up with an id twice.
-            length = next(size for size in (1, 5, 25, _AT_ONCE) if size >= len(chunk))
-            chunk += [chunk[-1]] * (length - len(chunk))
-            statement = self._lists.get((what, length))
-            if statement is None:
-                statement = self._lists[what, length] = self._compile(what, length)
-            found += tx.rows(statement, **{f"id_{n}": row_id for n, row_id in enumerate(chunk)})
-        return found
-
-    def _compile(self, what: str, length: int) -> Statement:
-        i = self._table
-        wanted = i.c.id.in_([bindparam(f"id_{n}", type_=i.c.id.type) for n in range(length)])
-        select_them = select(i.c.id, i.c.state_revision) if what == "revisions" else self._rows()
-        return self._dialect.compile(select_them.where(wanted))
+        return [self._row(row) for row in self._rows_of.rows(tx, ids)]
 
     def _rows(self) -> Select[*tuple[Any, ...]]:
         i = self._table

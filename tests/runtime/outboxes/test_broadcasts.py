@@ -226,6 +226,30 @@ def test_late_revision_is_superseded(
     assert [status for status, _ in rows(engine)] == ["delivered"] * 2
 
 
+def test_an_outage_costs_the_same_for_many(rt: RuntimeUnderTest, broadcaster: Broadcaster, ears: Ears) -> None:
+    """That a whole batch fails, and is looked at again later, takes a fixed number of statements."""
+    counts = []
+    broadcaster.run_once()  # which registers it
+    for number in (2, 32):
+        names = [f"{number}-{each}" for each in range(number)]
+        ears.refused = set(names)
+        for name in names:
+            rt.ref("Board", name).add(amount=2)
+        counter = StatementCounter(rt.database.engine)
+        with counter.measure() as failing:
+            broadcaster.run_once()
+        make_due(rt.database.engine, "broadcasts")
+        with counter.measure() as repeating:
+            broadcaster.run_once()
+        counter.close()
+        counts.append((failing.statements, repeating.statements))
+        ears.refused = set()
+        make_due(rt.database.engine, "broadcasts")
+        broadcaster.run_once()
+
+    assert counts[0] == counts[1]
+
+
 def test_two_share_the_work(
     rt: RuntimeUnderTest, make_broadcaster: MakeBroadcaster, checkpoints: HeldCheckpoints, ears: Ears
 ) -> None:
