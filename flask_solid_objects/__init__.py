@@ -55,6 +55,7 @@ from flask_solid_objects.values import Access as Access
 from flask_solid_objects.values import Broadcast as Broadcast
 from flask_solid_objects.values import CommitContext as CommitContext
 from flask_solid_objects.values import EffectContext as EffectContext
+from flask_solid_objects.values import EffectError as EffectError
 from flask_solid_objects.values import MessageContext as MessageContext
 from flask_solid_objects.values import MessageStatus as MessageStatus
 from flask_solid_objects.values import Outcome as Outcome
@@ -75,6 +76,7 @@ __all__ = [
     "CommitActionUnavailable",
     "CommitContext",
     "EffectContext",
+    "EffectError",
     "IdempotencyConflict",
     "InvalidActor",
     "InvalidActorId",

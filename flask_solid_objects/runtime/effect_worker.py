@@ -20,7 +20,7 @@ from flask_solid_objects.errors import (
     PayloadTooLarge,
     Rejected,
 )
-from flask_solid_objects.runtime.claiming import CRASHED
+from flask_solid_objects.runtime.claiming import CrashedWorker
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
 from flask_solid_objects.runtime.events import announce
@@ -33,7 +33,11 @@ from flask_solid_objects.store.effects import EffectRow
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import EffectContext
 
-_FINAL = (NonRetryableError, Rejected, InvalidArguments)
+_FINAL = (NonRetryableError, InvalidArguments)
+_CRASHED = effect_error_document(
+    CrashedWorker("The process that ran this effect died or stalled on every attempt; it did not raise an error."),
+    "unknown",
+)
 
 
 class EffectWorker(Role):
@@ -86,7 +90,7 @@ class EffectWorker(Role):
         effect = self._core.registry.effects.find(row.name)
         assert effect is not None, "only registered names are claimed"
         if row.is_exhausted:
-            self._fail(row, CRASHED, "CrashedWorker")
+            self._fail(row, _CRASHED, "CrashedWorker")
             return
         try:
             value = self._core.run_actor_code(lambda: _run(effect, row))
@@ -102,18 +106,18 @@ class EffectWorker(Role):
             result = effect.signature.encode_result(value, self._core.settings.max_result_bytes)
         except (InvalidPayload, PayloadTooLarge) as error:
             # The work was done, so trying again would do it twice; that its result cannot be stored is a failure.
-            self._fail(row, effect_error_document(error), type(error).__name__)
+            self._fail(row, effect_error_document(error, "done"), type(error).__name__)
             return
         self._end(row, status="completed", result=result, error=None, callback=row.on_success, told={"result": result})
 
     def _failed(self, row: EffectRow, error: BaseException) -> None:
-        document, name = effect_error_document(error), type(error).__name__
         if isinstance(error, Rejected):
             # The outside said no: an answer for the actor, nothing for an operator.
-            self._end(
-                row, status="completed", result=None, error=document, callback=row.on_failure, told={"error": document}
-            )
-        elif isinstance(error, _FINAL) or row.attempts >= row.max_attempts:
+            said = effect_error_document(error, "rejected")
+            self._end(row, status="completed", result=None, error=said, callback=row.on_failure, told={"error": said})
+            return
+        document, name = effect_error_document(error, "unknown"), type(error).__name__
+        if isinstance(error, _FINAL) or row.attempts >= row.max_attempts:
             self._fail(row, document, name)
         else:
             pause = timedelta(seconds=self._core.settings.pause_after(row.attempts))
@@ -122,12 +126,13 @@ class EffectWorker(Role):
             def retry(tx: Transaction) -> bool:
                 return effects.retry(tx, row, at=tx.now() + pause, error=document)
 
-            self._until_known("retry_effect", retry)
-            announce("effect.failed", actor=row.actor, effect_id=row.effect_id, attempt=row.attempts, error=name)
+            if self._until_known("retry_effect", retry):
+                announce("effect.failed", actor=row.actor, effect_id=row.effect_id, attempt=row.attempts, error=name)
 
     def _fail(self, row: EffectRow, document: str, name: str) -> None:
-        announce("effect.dead", actor=row.actor, effect_id=row.effect_id, attempt=row.attempts, error=name)
-        self._end(row, status="dead", result=None, error=document, callback=row.on_failure, told={"error": document})
+        told = {"error": document}
+        if self._end(row, status="dead", result=None, error=document, callback=row.on_failure, told=told):
+            announce("effect.dead", actor=row.actor, effect_id=row.effect_id, attempt=row.attempts, error=name)
 
     def _end(
         self,
@@ -138,8 +143,8 @@ class EffectWorker(Role):
         error: str | None,
         callback: str | None,
         told: dict[str, str],
-    ) -> None:
-        """Record the end and send its callback in one transaction; nothing when the effect is no longer ours."""
+    ) -> bool:
+        """Record the end and send its callback in one transaction; False when the effect is no longer ours."""
         store, callbacks = self._core.store, self._recovering.callbacks
 
         def end(tx: Transaction) -> bool:
@@ -151,9 +156,11 @@ class EffectWorker(Role):
                 callbacks.send(tx, row, callback, {"arguments": row.arguments, **told})
             return True
 
-        if self._until_known("end_effect", end):
-            announce("effect.ended", actor=row.actor, effect_id=row.effect_id, status=status, attempt=row.attempts)
-            self._wake_ups.signal(instance_id=row.instance_id, work=True)
+        if not self._until_known("end_effect", end):
+            return False
+        announce("effect.ended", actor=row.actor, effect_id=row.effect_id, status=status, attempt=row.attempts)
+        self._wake_ups.signal(instance_id=row.instance_id, work=True)
+        return True
 
     def _until_known(self, name: str, work: Callable[[Transaction], Any]) -> Any:
         """Repeat a unit until its end is known; all of them are fenced, so that a repeat of a done one does nothing.
