@@ -100,9 +100,10 @@ class Delivering:
             try:
                 self._enqueue(tx, delivery, receiver.id, key)
             except MailboxFull as error:
-                until = tx.now() + timedelta(seconds=self._core.settings.pause_after(delivery.attempts + 1))
-                deliveries.postpone(tx, pair, delivery, until=until, error=error_document(error))
-                announce("delivery.postponed", actor=key, effect_id=delivery.effect_id, attempt=delivery.attempts + 1)
+                waited = (tx.now() - delivery.created_at).total_seconds()
+                until = tx.now() + timedelta(seconds=self._core.settings.pause_after_waiting(waited))
+                deliveries.wait(tx, pair, delivery, until=until, error=error_document(error))
+                announce("delivery.postponed", actor=key, effect_id=delivery.effect_id, waited=waited)
                 break
             except _FINAL as error:
                 deliveries.bury(tx, delivery, error_document(error))

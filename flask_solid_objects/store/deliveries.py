@@ -79,7 +79,12 @@ class Deliveries:
         )
         self._complete = Listed(dialect, e.c.id, lambda ids: completed.where(e.c.id.in_(ids)))
         one = e.c.id == bindparam("w_id")
-        self._fail = dialect.compile(changed.where(one).values(attempt_count=e.c.attempt_count + 1), "status", "error")
+        counted = {"attempt_count": e.c.attempt_count + 1}
+        self._bury = dialect.compile(
+            changed.where(one).values(**counted, status="dead", completed_at=dialect.now), "error"
+        )
+        self._fail = dialect.compile(changed.where(one).values(counted), "error")
+        self._refuse = dialect.compile(changed.where(one), "error")
         self._move = dialect.compile(
             changed.where(*pending, e.c.available_at < bindparam("w_until", type_=e.c.available_at.type)),
             "available_at",
@@ -124,11 +129,16 @@ class Deliveries:
 
     def bury(self, tx: Transaction, delivery: Delivery, error: str) -> None:
         """End a message that can never be delivered; the next of its pair is free."""
-        tx.write(self._fail, w_id=delivery.id, status="dead", error=error)
+        tx.write(self._bury, w_id=delivery.id, error=error)
 
     def postpone(self, tx: Transaction, pair: Pair, delivery: Delivery, *, until: datetime, error: str) -> None:
         """Try the head again later, and nothing of its pair before, so that a stuck pair is not walked."""
-        tx.write(self._fail, w_id=delivery.id, status="pending", error=error)
+        tx.write(self._fail, w_id=delivery.id, error=error)
+        self.hold(tx, pair, until=until)
+
+    def wait(self, tx: Transaction, pair: Pair, delivery: Delivery, *, until: datetime, error: str) -> None:
+        """The same for a head that has no room yet, which uses up none of its attempts."""
+        tx.write(self._refuse, w_id=delivery.id, error=error)
         self.hold(tx, pair, until=until)
 
     def hold(self, tx: Transaction, pair: Pair, *, until: datetime) -> None:
