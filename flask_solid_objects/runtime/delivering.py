@@ -7,6 +7,7 @@ nothing half done. No user code runs here.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 
 import msgspec
@@ -43,13 +44,16 @@ class Delivering:
     def __init__(self, core: Core, wake_ups: WakeUps, recovering: Recovering) -> None:
         self._core, self._wake_ups, self._recovering = core, wake_ups, recovering
 
-    def run_once(self) -> bool:
-        """Deliver what is due, up to a bound; whether there was any."""
+    def run_once(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
+        """Deliver what is due, up to a bound; whether there was any.
+
+        :param is_stopping: asked before each pair, since a lock may have to be waited for.
+        """
         deliveries = self._core.store.deliveries
         pairs, is_page = self._core.database.read(lambda tx: deliveries.due(tx, _MESSAGES_SEEN))
         # Several roles see the same pairs; starting anywhere, they wait for each other's locks less.
         start = random.randrange(len(pairs)) if pairs else 0  # noqa: S311 - not a secret
-        delivered = sum(self._attempt(pair) for pair in [*pairs[start:], *pairs[:start]])
+        delivered = sum(self._attempt(pair) for pair in [*pairs[start:], *pairs[:start]] if not is_stopping())
         # A page may be full of one stuck pair, behind which others wait.
         return delivered > 0 or is_page
 

@@ -54,7 +54,7 @@ class EffectWorker(Role):
 
     def run_once(self) -> bool:
         """Deliver messages that are due, look for abandoned effects now and then, and run one effect."""
-        worked = self._delivering.run_once()
+        worked = self._delivering.run_once(lambda: self.is_stopping)
         self._recover()
         row = self._claim()
         if row is None:

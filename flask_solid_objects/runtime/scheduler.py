@@ -49,7 +49,7 @@ class ReminderScheduler(Role):
     def run_once(self) -> bool:
         """Ring a page of due reminders, and deliver messages that are due."""
         rung = self.ring_due()
-        return self._delivering.run_once() or rung > 0
+        return self._delivering.run_once(lambda: self.is_stopping) or rung > 0
 
     def ring_due(self, now: datetime | None = None, most: int = _AT_ONCE) -> int:
         """Ring what is due, up to ``most``; how many rang.

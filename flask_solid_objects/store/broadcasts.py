@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, exists, or_, select, update
+from sqlalchemy import Select, and_, bindparam, case, exists, or_, select, update
 
 from flask_solid_objects.store.dialects import Dialect
 from flask_solid_objects.store.listed import Listed
@@ -22,7 +22,7 @@ from flask_solid_objects.values import ActorKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastRow:
-    """A stored broadcast; ``attempts`` includes the one that runs."""
+    """A stored broadcast; ``attempts`` includes the one that runs, also when that is one too many."""
 
     id: int
     broadcast_id: str
@@ -82,8 +82,12 @@ class Broadcasts:
         freed = mine.values(claimed_by=None, claimed_at=None)
         delivered = freed.values(status="delivered", delivered_at=dialect.now, error=None)
         self._deliver = Listed(dialect, b.c.id, lambda ids: delivered.where(b.c.id.in_(ids)))
+        untried = freed.values(status="pending", attempt_count=b.c.attempt_count - 1)
+        self._hand_back = Listed(dialect, b.c.id, lambda ids: untried.where(b.c.id.in_(ids)))
+        begun = case((b.c.attempt_count > b.c.max_attempts, b.c.max_attempts), else_=b.c.attempt_count)
+        failed = freed.values(attempt_count=begun)
         self._fail = Listed(
-            dialect, b.c.id, lambda ids: freed.where(b.c.id.in_(ids)), "status", "available_at", "error"
+            dialect, b.c.id, lambda ids: failed.where(b.c.id.in_(ids)), "status", "available_at", "error"
         )
         n = b.alias("newer")
         # Revisions rise with ids, so that only what came later is looked at.
@@ -94,12 +98,14 @@ class Broadcasts:
         )
 
     def claim(self, tx: Transaction, process_id: str, most: int, *, stale_seconds: float) -> list[BroadcastRow]:
-        """Claim what is due, or was claimed too long ago by somebody who never came back."""
+        """Claim what is due, or one row that was claimed too long ago by somebody who never came back.
+
+        It may have been what ended them, and must not take the attempts of others along.
+        """
         now = tx.now()
-        ids = [row[0] for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
-        if len(ids) < most:
-            stale = self._stale_at(now, stale_seconds)
-            ids += [row[0] for row in tx.rows(self._stale, stale=stale, most=most - len(ids))]
+        ids = [row[0] for row in tx.rows(self._stale, stale=self._stale_at(now, stale_seconds), most=1)]
+        if not ids:
+            ids = [row[0] for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
         if not ids:
             return []
         self._claim.write(tx, ids, claimed_by=process_id)
@@ -127,6 +133,10 @@ class Broadcasts:
             available_at=self._dialect.encode_time(until or tx.now()),
             error=error,
         )
+
+    def hand_back(self, tx: Transaction, rows: Sequence[BroadcastRow], process_id: str) -> None:
+        """Give back rows that were not tried, uncounted."""
+        self._hand_back.write(tx, [row.id for row in rows], w_process=process_id)
 
     def superseded(self, tx: Transaction, rows: Sequence[BroadcastRow]) -> set[int]:
         """The ids of those of which a newer revision of the same observable was delivered already."""
