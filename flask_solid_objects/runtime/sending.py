@@ -59,7 +59,7 @@ class Sending:
 
     def send_with(self, session: AnySession, new: NewMessage, message: Message[Any]) -> None:
         """Let the message commit and roll back with the caller's transaction."""
-        pending = PendingSends(write=self._write_all, committed=self._committed)
+        pending = PendingSends(write=self._write_all, committed=self._committed, rolled_back=self._rolled_back)
         self._outbox.add(session, _Pending(new, message), pending)
 
     def _admit(self, new: NewMessage) -> Enqueued:
@@ -130,6 +130,11 @@ class Sending:
         for pending in items:
             self._wake_ups.signal(instance_id=pending.message.instance_id, work=True)
             self._warn_without_worker(pending.new.key.actor_type)
+
+    @staticmethod
+    def _rolled_back(items: Sequence[Any]) -> None:
+        for pending in items:
+            pending.message._assign(id=None, sequence=None, instance_id=None)
 
     def _sent(self, new: NewMessage, enqueued: Enqueued) -> None:
         announce("message.enqueued", actor=new.key, message_id=enqueued.message_id, sequence=enqueued.sequence)
