@@ -25,6 +25,7 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
+from flask_solid_objects.runtime.passing import attempt_each
 from flask_solid_objects.runtime.recovering import Recovering
 from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.runtime.wakeups import WakeUps
@@ -53,7 +54,12 @@ class Delivering:
         pairs, is_page = self._core.database.read(lambda tx: deliveries.due(tx, _MESSAGES_SEEN))
         # Several roles see the same pairs; starting anywhere, they wait for each other's locks less.
         start = random.randrange(len(pairs)) if pairs else 0  # noqa: S311 - not a secret
-        delivered = sum(self._attempt(pair) for pair in [*pairs[start:], *pairs[:start]] if not is_stopping())
+        delivered = attempt_each(
+            [*pairs[start:], *pairs[:start]],
+            self._attempt,
+            subject=lambda pair: pair.target,
+            is_stopping=is_stopping,
+        )
         # A page may be full of one stuck pair, behind which others wait.
         return delivered > 0 or is_page
 
@@ -76,7 +82,10 @@ class Delivering:
             return 0
 
     def _transact(self, pair: Pair, most: int) -> int:
-        receiver_id, delivered = self._core.database.transact("deliver", lambda tx: self._deliver(tx, pair, most))
+        database = self._core.database
+        receiver_id, delivered = database.transact(
+            "deliver", lambda tx: self._deliver(tx, pair, most), deadline=database.soon()
+        )
         if delivered:
             self._wake_ups.signal(instance_id=receiver_id, work=True)
         return delivered

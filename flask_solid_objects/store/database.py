@@ -30,6 +30,8 @@ _log = logging.getLogger("flask_solid_objects.database")
 
 # How long a unit that no caller waits for keeps trying before its role backs off.
 BACKGROUND_SECONDS = 30.0
+# How long one that has more rows to look at waits for one of them.
+ROW_SECONDS = 1.0
 # Servers and locks count in small integers; a longer wait is repeated like any other that ended without its lock.
 _LONGEST_WAIT = 86_400.0
 
@@ -136,6 +138,10 @@ class Database:
                 raise DatabaseDeadlineExceeded(f"{name}: {type(cause).__name__} until the deadline.") from cause
             clock.pause(pause)
             repetition += 1
+
+    def soon(self) -> float | None:
+        """A deadline for one of many rows, whose lock somebody may hold for long; where all wait for one lock, none."""
+        return None if self.dialect.single_writer else self.seams.clock.monotonic() + ROW_SECONDS
 
     def read(self, work: Callable[[Transaction], _T], *, deadline: float | None = None) -> _T:
         """Run a few plain reads on one connection; repeat them when the connection turns out to be dead."""
