@@ -8,6 +8,7 @@ that changed has watchers.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, UnknownActorType
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
-from flask_solid_objects.runtime.viewing import NEVER_USED, View, Viewing
+from flask_solid_objects.runtime.viewing import NEVER_USED, Viewing
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.views import ViewRow
 from flask_solid_objects.values import ActorKey
@@ -27,40 +28,40 @@ _PACE_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A change of one actor; ``previous`` is the revision that was told before this one.
-
-    ``names`` is None when anything may have changed. ``row`` is what the change was read from, for payloads; None when
-    the actor was destroyed.
-    """
+    """A change of one actor, with the row that it was read from; None when this incarnation was destroyed."""
 
     key: ActorKey
     incarnation: int
     revision: int
-    previous: int
-    names: list[str] | None
-    values: dict[str, Any]
     row: ViewRow | None
+    values: dict[str, Any]
     watchers: int = 1
 
     @property
-    def is_gone(self) -> bool:
-        return self.row is None
+    def pair(self) -> tuple[int, float]:
+        """What is newer compares as greater; the end of an incarnation is newer than all that it committed."""
+        return self.incarnation, math.inf if self.row is None else self.revision
 
 
 class Watcher(Protocol):
-    """Hears of changes; must return at once and not raise."""
+    """Hears of changes, of some more than once; must return at once."""
 
     def notify(self, notice: Notice) -> None: ...
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One actor that somebody watches, with the pair that was told last."""
+    """One actor that somebody watches, with the pair that all of them know."""
 
     key: ActorKey
     incarnation: int = NEVER_USED
     revision: int = 0
+    is_read: bool = False
     watchers: set[Watcher] = field(default_factory=set)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        return self.incarnation, self.revision
 
 
 class Relay:
@@ -93,17 +94,22 @@ class Relay:
                 del self._watched[key]
                 self._by_id.pop(watched.incarnation, None)
 
-    def seen(self, view: View) -> None:
-        """Somebody who watches has read this pair: what is told later starts from it."""
+    def seen(self, key: ActorKey, row: ViewRow | None) -> None:
+        """Somebody who watches has read this: whoever of them has read the oldest is told all that came after."""
+        pair = (NEVER_USED, 0) if row is None else (row.id, row.revision)
         with self._lock:
-            watched = self._watched.get(view.key)
-            if watched is None or (view.incarnation, view.revision) <= (watched.incarnation, watched.revision):
+            watched = self._watched.get(key)
+            if watched is None or (watched.is_read and pair == watched.pair):
                 return
-            if len(watched.watchers) == 1:
-                self._advance(watched, view.incarnation, view.revision)
+            first, watched.is_read = not watched.is_read, True
+            if first or pair < watched.pair:
+                self._advance(watched, *pair)
+            if first:
                 return
-            # Others have not been told of this pair yet.
-            self._anything = True
+            if watched.incarnation == NEVER_USED:
+                self._anything = True
+            else:
+                self._dirty.add(watched.incarnation)
         self._ready.set()
 
     @property
@@ -193,21 +199,17 @@ class Relay:
     def _tell(self, row: ViewRow) -> None:
         with self._lock:
             watched = self._watched.get(row.key)
-            if watched is None or (row.id, row.revision) <= (watched.incarnation, watched.revision):
+            if watched is None or (row.id, row.revision) <= watched.pair:
                 return
-            same = row.id == watched.incarnation
-            previous = watched.revision
-            names = [name for name, at in row.changed_at.items() if at > previous] if same else None
+            watched.is_read = True
             self._advance(watched, row.id, row.revision)
             watchers = list(watched.watchers)
         notice = Notice(
             key=row.key,
             incarnation=row.id,
             revision=row.revision,
-            previous=previous if same else 0,
-            names=names,
-            values=self._values(row),
             row=row,
+            values=self._values(row),
             watchers=len(watchers),
         )
         self._core.seams.checkpoints.reach("relay.telling", notice=notice)
@@ -223,10 +225,8 @@ class Relay:
             key=watched.key,
             incarnation=incarnation,
             revision=revision,
-            previous=revision,
-            names=None,
-            values={},
             row=None,
+            values={},
         )
         for watcher in watchers:
             watcher.notify(notice)

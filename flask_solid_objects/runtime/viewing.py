@@ -29,13 +29,6 @@ class View:
     incarnation: int
     revision: int
     values: Mapping[str, Any]
-    changed_at: Mapping[str, int]
-
-    def changed_since(self, incarnation: int, revision: int) -> list[str] | None:
-        """The observables that changed after a pair; None when nobody can say, as after a new incarnation."""
-        if incarnation != self.incarnation:
-            return None
-        return [name for name, at in self.changed_at.items() if at > revision]
 
 
 class Viewing:
@@ -68,7 +61,6 @@ class Viewing:
             incarnation=NEVER_USED if row is None else row.id,
             revision=0 if row is None else row.revision,
             values=values,
-            changed_at={} if row is None else row.changed_at,
         )
 
     def shared_values(self, definition: ActorDefinition, row: ViewRow | None, key: ActorKey) -> dict[str, Any]:

@@ -30,6 +30,12 @@ class ViewRow:
     version: int
     changed_at: dict[str, int]
 
+    def changed_since(self, incarnation: int, revision: float) -> list[str] | None:
+        """The observables that changed after a pair; None when nobody can say, as after a new incarnation."""
+        if incarnation != self.id:
+            return None
+        return [name for name, at in self.changed_at.items() if at > revision]
+
 
 class Views:
     """Reads for live views; nothing is locked or written."""

@@ -23,6 +23,7 @@ from flask_solid_objects.errors import StateMigrationError, Unauthorized, Unknow
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.relay import Notice
 from flask_solid_objects.runtime.runtime import Runtime
+from flask_solid_objects.runtime.viewing import NEVER_USED
 from flask_solid_objects.values import Access, ActorKey
 from flask_solid_objects.web.connection import MOST_STREAMS, Connection
 from flask_solid_objects.web.handles import HandleRefused, Handles, Stream
@@ -94,7 +95,10 @@ class Sockets:
         return _answer(server)
 
     def subscribe(self, items: Any, viewer: str, connection: Connection | None) -> list[dict[str, Any]]:
-        """Answer a list of subscriptions: a frame with what each has missed, and one for each that is refused."""
+        """Answer a list of subscriptions: a frame with what each has missed, and one for each that is refused.
+
+        A connection gets them too, and hears of all further changes.
+        """
         answered: list[dict[str, Any]] = []
         refused: list[dict[str, Any]] = []
         for item in items:
@@ -108,6 +112,12 @@ class Sockets:
                 refused.append({"t": "gone", "s": name, "why": error.why})
             except (Unauthorized, UnknownActorType, StateMigrationError):
                 refused.append({"t": "gone", "s": name, "why": "denied"})
+        if connection is not None:
+            for frame in refused:
+                self._drop(connection, frame["s"])
+            if answered:
+                connection.answer(answered)
+            connection.put(*refused)
         return [*([{"t": "sub", "s": answered}] if answered else []), *refused]
 
     # -- one socket ---------------------------------------------------------------------------
@@ -151,7 +161,7 @@ class Sockets:
                 raise ValueError("s is a list")
             if frame["t"] == "sub":
                 count += max(1, len(items))
-                connection.put(*self._briefly(partial(self.subscribe, items, connection.viewer, connection)))
+                self._briefly(partial(self.subscribe, items, connection.viewer, connection))
             elif frame["t"] == "unsub":
                 for name in items:
                     self._drop(connection, str(name))
@@ -169,26 +179,20 @@ class Sockets:
             if not connection.add(name, stream):
                 raise HandleRefused("denied")
             runtime.relay.watch(stream.key, connection)
+            runtime.core.seams.checkpoints.reach("subscription.watched", stream=str(stream))
         row = runtime.viewing.row(stream.key)
-        view = runtime.viewing.view(definition, stream.key, row, [])
+        if row is None and incarnation != NEVER_USED:
+            raise HandleRefused("deleted")
         if connection is not None:
-            runtime.relay.seen(view)
+            runtime.relay.seen(stream.key, row)
             if stream.payloads and row is not None:
-                notice = Notice(
-                    key=stream.key,
-                    incarnation=row.id,
-                    revision=row.revision,
-                    previous=row.revision,
-                    names=[],
-                    values={},
-                    row=row,
-                )
+                notice = Notice(key=stream.key, incarnation=row.id, revision=row.revision, row=row, values={})
                 self.hub.project(connection, name, notice)
         return {
             "s": name,
-            "i": str(view.incarnation),
-            "r": view.revision,
-            "n": view.changed_since(incarnation, revision),
+            "i": str(NEVER_USED if row is None else row.id),
+            "r": 0 if row is None else row.revision,
+            "n": [] if row is None else row.changed_since(incarnation, revision),
             "v": runtime.viewing.shared_values(definition, row, stream.key),
         }
 

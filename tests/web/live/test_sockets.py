@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from simple_websocket import ConnectionClosed
 
+from tests.checkpoints import HeldCheckpoints
 from tests.processes import wait_until
 from tests.web.live.site import HERE, Page, Site
 
@@ -36,6 +37,55 @@ def test_a_commit_is_told_to_those_who_watch(site: Site, open_page: OpenPage) ->
 
     assert [(f["r"], sorted(f["n"]), f["v"]) for f in frames] == [(2, ["count", "messages"], {"count": 2})] * 2
     assert "second" not in json.dumps(frames)
+
+
+def test_what_the_answer_said_is_not_told_again(site: Site, open_page: OpenPage, checkpoints: HeldCheckpoints) -> None:
+    """The relay reads a revision between watching and reading, and tells it after the answer: nobody hears it twice.
+
+    The next change has its names, although the relay never told this page of the one before.
+    """
+    site.Room.ref("lobby").say(text="first")
+    page = open_page("ann")
+    subscribing, telling = checkpoints.hold("subscription.watched"), checkpoints.hold("relay.telling")
+    handle, incarnation, revision, _ = page.pairs[0]
+    page.send({"t": "sub", "s": [{"k": handle, "i": incarnation, "r": revision}]})
+    subscribing.wait_reached()
+    telling.wait_reached()
+    subscribing.release()
+    answer = page.receive("sub")["s"][0]
+    telling.release()
+    site.Room.ref("lobby").say(text="second")
+    frame = page.receive("inv")
+
+    assert (answer["r"], answer["n"]) == (1, [])
+    assert (frame["r"], frame["p"], sorted(frame["n"])) == (2, 1, ["count", "messages"])
+
+
+def test_a_page_that_read_first_is_told_what_another_read(
+    site: Site, open_page: OpenPage, checkpoints: HeldCheckpoints
+) -> None:
+    """A second page reads a newer revision than the first one's answer: the first one hears of it all the same."""
+    site.Room.ref("lobby").say(text="first")
+    ann, bob = open_page("ann"), open_page("bob")
+    ann.subscribe()
+    with checkpoints.hold("relay.telling", times=None) as telling:
+        site.Room.ref("lobby").say(text="second")
+        telling.wait_reached()
+        answer = bob.subscribe()
+    frame = ann.receive("inv")
+
+    assert answer["r"] == 2
+    assert (frame["r"], frame["p"], sorted(frame["n"])) == (2, 1, ["count", "messages"])
+
+
+def test_a_page_of_a_destroyed_actor_is_gone(site: Site, open_page: OpenPage) -> None:
+    """A subscription with the pair of what was destroyed meanwhile is answered so; one that never had it waits."""
+    site.Room.ref("lobby").say(text="x")
+    page = open_page("ann")
+    site.Room.ref("lobby").destroy()
+
+    assert page.subscribe() == {"t": "gone", "s": "Room:lobby", "why": "deleted"}
+    assert page.subscribe(i="0", r=0)["r"] == 0
 
 
 def test_a_change_that_nobody_sees_is_not_named(site: Site, open_page: OpenPage) -> None:
