@@ -45,6 +45,9 @@ _LEVELS = {
     "reminder.dead": logging.ERROR,
     "relay.failed": logging.ERROR,
     "relay.paused": logging.WARNING,
+    "relay.watcher_failed": logging.ERROR,
+    "socket.failed": logging.ERROR,
+    "view.failed": logging.ERROR,
     "payload.failed": logging.WARNING,
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, UnknownActorType
+from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.viewing import NEVER_USED, Viewing
@@ -34,7 +34,7 @@ class Notice:
     incarnation: int
     revision: int
     row: ViewRow | None
-    values: dict[str, Any]
+    values: dict[str, Any] = field(default_factory=dict)
     watchers: int = 1
 
     @property
@@ -73,7 +73,7 @@ class Relay:
         self._watched: dict[ActorKey, _Watched] = {}
         self._by_id: dict[int, _Watched] = {}
         self._dirty: set[int] = set()
-        self._anything = False
+        self._anything = self._births = False
         self._ready, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._unlisten: Callable[[], None] | None = None
@@ -107,7 +107,7 @@ class Relay:
             if first:
                 return
             if watched.incarnation == NEVER_USED:
-                self._anything = True
+                self._births = True
             else:
                 self._dirty.add(watched.incarnation)
         self._ready.set()
@@ -148,8 +148,8 @@ class Relay:
                         self._dirty.add(instance_id)
                     elif len(self._by_id) < len(self._watched):
                         # Perhaps the first use of an actor that is watched before it exists.
-                        self._anything = True
-            relevant = self._anything or bool(self._dirty)
+                        self._births = True
+            relevant = self._anything or self._births or bool(self._dirty)
         if relevant:
             self._ready.set()
 
@@ -172,78 +172,81 @@ class Relay:
             clock.wait(self._stopping, _PACE_SECONDS)
 
     def _look(self, *, everything: bool) -> None:
+        """Compare what is watched with the rows; at most three statements, for each 200 actors that they concern."""
         with self._lock:
             everything = everything or self._anything
-            dirty = list(self._by_id) if everything else [each for each in self._dirty if each in self._by_id]
-            unborn = (
-                [each.key for each in self._watched.values() if each.incarnation == NEVER_USED] if everything else []
-            )
-            self._dirty, self._anything = set(), False
+            ids = list(self._by_id) if everything else [each for each in self._dirty if each in self._by_id]
+            births = self._births or everything
+            unborn = [each.key for each in self._watched.values() if each.incarnation == NEVER_USED] if births else []
+            self._dirty, self._anything, self._births = set(), False, False
         views, database = self._core.store.views, self._core.database
-        known = database.read(lambda tx: views.revisions(tx, dirty)) if dirty else {}
-        with self._lock:
-            behind = [
-                each for each in dirty if each in self._by_id and known.get(each, -1) > self._by_id[each].revision
-            ]
-            gone = [self._by_id[each] for each in dirty if each not in known and each in self._by_id]
-        rows = database.read(lambda tx: views.rows(tx, behind)) if behind else []
-        for key in unborn:
-            row = database.read(lambda tx, key=key: views.find(tx, key))  # type: ignore[misc]
-            if row is not None:
-                rows.append(row)
+        try:
+            known = database.read(lambda tx: views.revisions(tx, ids)) if ids else {}
+            gone = self._gone(ids, known)
+            # Whoever was destroyed may have been used again since.
+            keys = [*unborn, *(each.key for each in gone)]
+            found = database.read(lambda tx: views.find_many(tx, keys)) if keys else []
+            # Before its first commit an actor shows what one that was never used does.
+            born = [row for row in found if row.revision]
+            behind = self._behind(known)
+            rows = database.read(lambda tx: views.rows(tx, behind)) if behind else []
+        except BaseException:
+            with self._lock:
+                self._anything = True
+            self._ready.set()
+            raise
         for watched in gone:
             self._tell_gone(watched)
-        for row in rows:
+        for row in [*rows, *born]:
             self._tell(row)
+
+    def _gone(self, ids: list[int], known: dict[int, int]) -> list[_Watched]:
+        with self._lock:
+            return [self._by_id[each] for each in ids if each not in known and each in self._by_id]
+
+    def _behind(self, known: dict[int, int]) -> list[int]:
+        with self._lock:
+            watched = [(each, self._by_id[each].revision) for each in known if each in self._by_id]
+        return [each for each, told in watched if known[each] > told]
 
     def _tell(self, row: ViewRow) -> None:
         with self._lock:
             watched = self._watched.get(row.key)
             if watched is None or (row.id, row.revision) <= watched.pair:
                 return
-            watched.is_read = True
-            self._advance(watched, row.id, row.revision)
+        values = self._viewing.values_to_tell(row)
+        self._core.seams.checkpoints.reach("relay.telling", key=row.key, incarnation=row.id, revision=row.revision)
+        with self._lock:
+            if (row.id, row.revision) > watched.pair:
+                watched.is_read = True
+                self._advance(watched, row.id, row.revision)
             watchers = list(watched.watchers)
         notice = Notice(
             key=row.key,
             incarnation=row.id,
             revision=row.revision,
             row=row,
-            values=self._values(row),
+            values=values,
             watchers=len(watchers),
         )
-        self._core.seams.checkpoints.reach("relay.telling", notice=notice)
-        for watcher in watchers:
-            watcher.notify(notice)
+        self._notify(watchers, notice)
 
     def _tell_gone(self, watched: _Watched) -> None:
         with self._lock:
-            self._by_id.pop(watched.incarnation, None)
             watchers, incarnation, revision = list(watched.watchers), watched.incarnation, watched.revision
-            watched.incarnation, watched.revision = NEVER_USED, 0
-        notice = Notice(
-            key=watched.key,
-            incarnation=incarnation,
-            revision=revision,
-            row=None,
-            values={},
-        )
+            self._advance(watched, NEVER_USED, 0)
+        self._notify(watchers, Notice(key=watched.key, incarnation=incarnation, revision=revision, row=None))
+
+    def _notify(self, watchers: list[Watcher], notice: Notice) -> None:
         for watcher in watchers:
-            watcher.notify(notice)
+            try:
+                watcher.notify(notice)
+            except Exception as error:
+                # The others must hear of it all the same.
+                announce("relay.watcher_failed", actor=notice.key, error=type(error).__name__)
 
     def _advance(self, watched: _Watched, incarnation: int, revision: int) -> None:
         self._by_id.pop(watched.incarnation, None)
         watched.incarnation, watched.revision = incarnation, revision
         if incarnation != NEVER_USED:
             self._by_id[incarnation] = watched
-
-    def _values(self, row: ViewRow) -> dict[str, Any]:
-        """The shared values; none when this code cannot read the state, so that the change is told all the same."""
-        try:
-            definition = self._core.registry.get(row.key.actor_type)
-            return self._viewing.shared_values(definition, row, row.key)
-        except UnknownActorType:
-            return {}
-        except Exception as error:
-            announce("relay.values_failed", actor=row.key, error=type(error).__name__)
-            return {}

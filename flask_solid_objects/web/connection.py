@@ -88,6 +88,10 @@ class Connection:
         for name in projected:
             self._project(self, name, notice)
 
+    def project(self, name: str, notice: Notice) -> None:
+        """Ask for the payloads of a stream as they are now."""
+        self._project(self, name, notice)
+
     def answer(self, items: list[dict[str, Any]]) -> None:
         """Let the answer to subscriptions wait, before any change that is newer; an older one is dropped."""
         with self._lock:

@@ -16,12 +16,15 @@ from markupsafe import Markup
 from werkzeug.wrappers import Response as BaseResponse
 
 from flask_solid_objects.assets import STATIC
-from flask_solid_objects.errors import InvalidComponent, Unauthorized, UnknownActorType
+from flask_solid_objects.errors import InvalidComponent, StateMigrationError, Unauthorized, UnknownActorType
+from flask_solid_objects.runtime.events import announce
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.components import Components, Scope
 from flask_solid_objects.web.handles import HandleRefused, Handles
+from flask_solid_objects.web.protocol import Malformed, items_of
 from flask_solid_objects.web.sockets import Sockets
+from flask_solid_objects.web.subscriptions import Subscriptions
 from flask_solid_objects.web.viewers import signing_keys, viewer_of
 
 HTMX = "vendor/htmx-4.0.1.min.js"
@@ -44,7 +47,8 @@ class LiveViews:
         self._prefix, self._runtime = prefix, runtime
         handles = Handles(signing_keys)
         self._viewer_function, self._handles = viewer_function, handles
-        self.sockets = Sockets(runtime, self._viewer, handles)
+        self._subscriptions = Subscriptions(runtime, handles)
+        self.sockets = Sockets(runtime, self._viewer, self._subscriptions)
 
     def register(self, app: Flask) -> None:
         """Add the blueprint and the names that templates use."""
@@ -96,8 +100,7 @@ class LiveViews:
     # -- endpoints ----------------------------------------------------------------------------
 
     def _socket(self) -> BaseResponse:
-        refusal = self.sockets.refusal()
-        return refusal if refusal is not None else self.sockets.serve()
+        return self.sockets.endpoint()
 
     def _no_socket(self) -> BaseResponse:
         return Response("This is a WebSocket.", 426, {"Upgrade": "websocket"}, mimetype="text/plain")
@@ -114,6 +117,10 @@ class LiveViews:
         except (UnknownActorType, InvalidComponent):
             # The page is older than the code.
             return self._refused(410)
+        except StateMigrationError as error:
+            # This code cannot read the state, or not yet: the page keeps what it shows and asks again later.
+            announce("view.failed", error=type(error).__name__)
+            return self._refused(503)
 
     def _batch(self) -> BaseResponse:
         """Several components in one answer; one that is refused is left out, and the page asks for it alone."""
@@ -126,17 +133,18 @@ class LiveViews:
                 parts.append(self._rendered(token, viewer, seen, oob=True))
             except (HandleRefused, Unauthorized, UnknownActorType, InvalidComponent):
                 continue
+            except Exception as error:
+                # Whatever a template does keeps nothing from the others; asked for alone it is an ordinary failure.
+                announce("view.failed", error=type(error).__name__)
         return Response("\n".join(parts))
 
     def _sync(self) -> BaseResponse:
         """What a socket would answer to a subscription, for pages that cannot have one."""
         try:
-            items = json.loads(request.args.get("s", "[]"))
-            if not isinstance(items, list) or len(items) > _MOST_PARTS * 5:
-                return self._refused(400)
-            frames = self.sockets.subscribe(items, self._viewer(), None)
-        except (ValueError, TypeError, KeyError):
+            items = items_of(request.args.get("s", "[]"), _MOST_PARTS * 5)
+        except Malformed:
             return self._refused(400)
+        frames = self._subscriptions.answer(items, self._viewer(), None)
         return Response(json.dumps(frames), mimetype="application/json")
 
     def _rendered(self, token: str, viewer: str, seen: dict[ActorKey, Any], *, oob: bool) -> str:

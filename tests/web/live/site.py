@@ -41,7 +41,7 @@ class Site:
             SECRET_KEY="test",
             SQLALCHEMY_DATABASE_URI=url.render_as_string(hide_password=False),
             SOLID_OBJECTS_LIVE_POLLING_INTERVAL=0.2,
-            SOLID_OBJECTS_LIVE_HEARTBEAT=0.2,
+            SOLID_OBJECTS_LIVE_HEARTBEAT=5.0,
         )
         self.app.config.update(config)
         self.solid = solid = SolidObjects()
@@ -125,6 +125,14 @@ class Site:
             server.server_close()
 
 
+class GreetedClient(Client):
+    """A client that also reads what came together with the answer to its upgrade."""
+
+    def handshake(self) -> None:
+        super().handshake()
+        self.connected = self._handle_events()
+
+
 class Page:
     """What one user's browser got, and its socket."""
 
@@ -155,7 +163,7 @@ class Page:
         headers = {"Cookie": f"session={cookie.value}" if cookie else ""}
         if origin is not None:
             headers["Origin"] = origin
-        self.socket = Client(f"ws://127.0.0.1:{self._port}/solid/ws", headers=headers)
+        self.socket = GreetedClient(f"ws://127.0.0.1:{self._port}/solid/ws", headers=headers)
         return self.receive("hello")
 
     def refused(self, origin: str | None = HERE) -> int:

@@ -270,6 +270,7 @@ def test_the_end_of_the_server_is_a_restart(site: Site, open_page: OpenPage) -> 
     assert [closing_code(page) for page in pages] == [1012, 1012]
 
 
+@pytest.mark.parametrize("config", [{"SOLID_OBJECTS_LIVE_HEARTBEAT": 0.5}])
 def test_silence_is_filled_with_heart_beats(site: Site, open_page: OpenPage) -> None:
     """A page can tell a quiet server from a dead one."""
     page = open_page("ann")
