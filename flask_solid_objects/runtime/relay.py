@@ -164,12 +164,18 @@ class Relay:
                 self._look(everything=not hinted)
             except (DatabaseDeadlineExceeded, CommitUnknown) as error:
                 announce("relay.paused", error=type(error).__name__)
-                clock.wait(self._stopping, clock.jitter(1.0))
+                self._look_again_later()
             except Exception as error:
                 # Whatever it was: the next look compares again, and nobody else may suffer from it.
                 announce("relay.failed", error=type(error).__name__)
-                clock.wait(self._stopping, clock.jitter(1.0))
+                self._look_again_later()
             clock.wait(self._stopping, _PACE_SECONDS)
+
+    def _look_again_later(self) -> None:
+        with self._lock:
+            self._anything = True
+        self._ready.set()
+        self._core.seams.clock.wait(self._stopping, self._core.seams.clock.jitter(1.0))
 
     def _look(self, *, everything: bool) -> None:
         """Compare what is watched with the rows; at most three statements, for each 200 actors that they concern."""
@@ -180,25 +186,22 @@ class Relay:
             unborn = [each.key for each in self._watched.values() if each.incarnation == NEVER_USED] if births else []
             self._dirty, self._anything, self._births = set(), False, False
         views, database = self._core.store.views, self._core.database
-        try:
-            known = database.read(lambda tx: views.revisions(tx, ids)) if ids else {}
-            gone = self._gone(ids, known)
-            # Whoever was destroyed may have been used again since.
-            keys = [*unborn, *(each.key for each in gone)]
-            found = database.read(lambda tx: views.find_many(tx, keys)) if keys else []
-            # Before its first commit an actor shows what one that was never used does.
-            born = [row for row in found if row.revision]
-            behind = self._behind(known)
-            rows = database.read(lambda tx: views.rows(tx, behind)) if behind else []
-        except BaseException:
-            with self._lock:
-                self._anything = True
-            self._ready.set()
-            raise
+        known = database.read(lambda tx: views.revisions(tx, ids)) if ids else {}
+        gone = self._gone(ids, known)
+        # Whoever was destroyed may have been used again since.
+        keys = [*unborn, *(each.key for each in gone)]
+        found = database.read(lambda tx: views.find_many(tx, keys)) if keys else []
+        behind = self._behind(known)
+        rows = database.read(lambda tx: views.rows(tx, behind)) if behind else []
         for watched in gone:
             self._tell_gone(watched)
-        for row in [*rows, *born]:
+        for row in rows:
             self._tell(row)
+        for row in found:
+            # Before its first commit an actor shows what one that was never used does.
+            if row.revision:
+                self._tell(row)
+        self._core.seams.checkpoints.reach("relay.looked", everything=everything)
 
     def _gone(self, ids: list[int], known: dict[int, int]) -> list[_Watched]:
         with self._lock:
