@@ -1,9 +1,13 @@
 """What gunicorn's workers need for sockets; for a ``gunicorn.conf.py``::
 
-    from flask_solid_objects.web.gunicorn import post_worker_init
+    def post_worker_init(worker):
+        from flask_solid_objects.web.gunicorn import tell_application
+
+        tell_application(worker)
 
 With it a worker that ends closes its sockets with "restart" at once, instead of waiting for them until the graceful
-timeout, and refuses sockets that would leave no thread, or no connection, for ordinary requests.
+timeout, and refuses sockets that would leave no thread, or no connection, for ordinary requests. The import belongs
+into the function: there gevent has patched what this package and the database's driver use, and before it has not.
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ from flask_solid_objects.web.serving import Serving, Told
 _FREE_THREADS, _FREE_CONNECTIONS = 10, 100
 
 
-def post_worker_init(worker: Any) -> None:
-    """Tell the application about its worker; gunicorn calls it in each worker, after the application was loaded."""
+def tell_application(worker: Any) -> None:
+    """Tell the application about its worker, of which it is then told in every request."""
     worker.wsgi = Told(
         worker.wsgi,
         Serving(
