@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from simple_websocket import ConnectionClosed
@@ -208,28 +207,30 @@ def test_an_allowed_origin_opens(site: Site, open_page: OpenPage) -> None:
 
 @pytest.mark.parametrize("config", [{"SOLID_OBJECTS_LIVE_MAX_SOCKETS": 2}])
 def test_too_many_sockets_are_refused(site: Site, open_page: OpenPage) -> None:
-    """Beyond the limit a page is told to poll; a socket that goes makes room."""
+    """Beyond the limit a page is told to come back, and polls meanwhile; a socket that goes makes room."""
     first, _ = open_page("ann"), open_page("bob")
-
-    assert first.refused() == 503
+    status, headers = first.try_open()
+    polled = first.client.get("/solid/sync?s=[]")
     first.close()
     sockets = site.app.extensions["solid_objects"].live.sockets
     wait_until(lambda: sockets.hub.count == 1, "the closed socket to be counted out")
 
+    assert (status, headers["Retry-After"]) == (503, "5")
+    assert (polled.status_code, polled.json) == (200, [])
     assert open_page("dora") is not None
 
 
-@pytest.mark.parametrize(
-    "frame",
-    ["", "x", "[", "5", "{}", '{"t":"sub"}', '{"t":"sub","s":5}', '{"t":"other","s":[]}', '{"t":"sub","s":[5]}',
-     '{"t":"sub","s":[{"k":5}]}', '{"t":"sub","s":[{"k":"a~b","i":"x"}]}', '{"t":"sub","s":[{"k":"a~b","r":"1"}]}'],
-)  # fmt: skip
-def test_a_malformed_frame_closes(site: Site, open_page: OpenPage, frame: str) -> None:
-    """What no page of ours sends closes the socket for good."""
-    page = open_page("ann")
-    page.send(frame)
+def test_a_malformed_frame_closes(site: Site, open_page: OpenPage) -> None:
+    """What no page of ours sends closes the socket for good, and no other one."""
+    good = open_page("bob")
+    codes = []
+    for frame in ["", "[" * 60_000, b"\x00\xff", '{"t":"sub","s":[{"k":"a~b","r":NaN}]}', "9" * 5000]:
+        page = open_page("ann")
+        page.socket.send(frame)
+        codes.append(closing_code(page))
 
-    assert closing_code(page) == 4400
+    assert codes == [4400] * 5
+    assert good.subscribe()["r"] == 0
 
 
 def test_an_oversize_frame_closes(site: Site, open_page: OpenPage) -> None:
@@ -241,13 +242,15 @@ def test_an_oversize_frame_closes(site: Site, open_page: OpenPage) -> None:
 
 
 def test_a_flood_of_subscriptions_closes(site: Site, open_page: OpenPage) -> None:
-    """A page that subscribes thousands of times within seconds is sent away."""
+    """A page that subscribes ten thousand times within seconds is sent away before they are all served."""
     page = open_page("ann")
     item = {"k": page.pairs[0][0], "i": "0", "r": 0}
-    for _ in range(12):
-        page.send({"t": "sub", "s": [item] * 200})
+    asked = len(site.asked)
+    for _ in range(20):
+        page.send({"t": "sub", "s": [item] * 500})
 
     assert closing_code(page) == 4429
+    assert len(site.asked) - asked <= 1024
 
 
 def test_unsubscribing_ends_the_telling(site: Site, open_page: OpenPage) -> None:
@@ -290,19 +293,3 @@ def test_policies_run_in_a_request_that_ends(site: Site, open_page: OpenPage) ->
 
     assert "ann" in {access.context for access in site.asked if access.action == "subscribe"}
     assert HERE
-
-
-def test_a_reader_that_stops_holds_up_nobody(site: Site, open_page: OpenPage) -> None:
-    """One page that does not read costs the others nothing: what waits for it is merged."""
-    slow, quick = open_page("ann"), open_page("bob")
-    site.Room.ref("lobby").say(text="x")
-    for page in (slow, quick):
-        page.subscribe()
-    slow.socket.thread  # noqa: B018 - its reader goes on, but nobody takes what it read
-    revisions: list[Any] = []
-    for number in range(20):
-        site.Room.ref("lobby").say(text=str(number))
-    while not revisions or revisions[-1] < 21:
-        revisions.append(quick.receive("inv")["r"])
-
-    assert sorted(revisions) == revisions
