@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -45,9 +46,9 @@ def test_anything_else_is_malformed(text: str | bytes) -> None:
 def test_a_pair_is_two_numbers(pair: str) -> None:
     """An incarnation is decimal text, a revision a number, and neither has thousands of digits."""
     with pytest.raises(Malformed):
-        frames_of('{"t":"sub","s":[{"k":"a~b",%s}]}' % pair)
+        frames_of(f'{{"t":"sub","s":[{{"k":"a~b",{pair}}}]}}')
     with pytest.raises(Malformed):
-        items_of('[{"k":"a~b",%s}]' % pair, 10)
+        items_of(f'[{{"k":"a~b",{pair}}}]', 10)
 
 
 def test_a_poll_is_bounded() -> None:
@@ -59,7 +60,5 @@ def test_a_poll_is_bounded() -> None:
 @given(st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps))
 def test_no_text_is_another_error(text: str) -> None:
     """Any text is frames or malformed."""
-    try:
+    with contextlib.suppress(Malformed):
         assert isinstance(frames_of(text), list)
-    except Malformed as error:
-        assert isinstance(error, ValueError)
