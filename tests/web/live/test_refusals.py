@@ -168,7 +168,7 @@ def test_a_policy_that_raises_in_a_batch_harms_no_other_part(site: Site) -> None
 
 
 def test_a_destroyed_actor_is_shown_as_unused(site: Site) -> None:
-    """Its component has the defaults and the pair of what was never used; whoever knows the dead one is told its end."""
+    """Its component has the pair of what was never used; whoever knows the dead one is told of its end."""
     site.Room.ref("lobby").say(text="old")
     page = Page(site, "ann")
     site.Room.ref("lobby").destroy()
