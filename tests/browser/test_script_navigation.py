@@ -69,17 +69,19 @@ def test_a_page_without_live_elements_opens_nothing(stub: Stub, pages: Pages) ->
 
 
 def test_elements_that_anyone_adds_are_live(stub: Stub, pages: Pages) -> None:
-    """HTML that other code brings in is subscribed to, and corrected if it is behind."""
+    """HTML that other code brings in is subscribed to, and corrected if it is behind, though nobody told htmx of it."""
     old = stub.component("counter.room:2", "ann") + stub.scalar("ann")
     page = pages.live(stub.component(COUNTER, "ann"))
     stub.turn("room:2", count=4)
     stub.turn(count=6)
     wait_for_text(page, COUNT, "6")
     page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", old)
-    page.evaluate("htmx.process(document.body)")
-
     wait_for_text(page, "#counter-room-2 .count", "4")
     wait_for_text(page, ".scalar", "6")
+    page.wait_for_function("() => !document.querySelector('.htmx-settling, .htmx-added, .htmx-request')")
+    page.click("#counter-room-2 button")
+    wait_for_text(page, "#counter-room-2 .count", "5")
+
     assert stub.opened == 1
 
 
