@@ -80,18 +80,21 @@ class LiveViews:
             "solid_scripts": self._scripts,
         }
 
-    def _scripts(self, *, htmx: str | None = HTMX) -> Markup:
+    def _scripts(self, *, htmx: str | None = HTMX, **settings: str | int) -> Markup:
         """The script tags of a page: htmx unless the page has it already, and ours.
 
         :param htmx: another vendored file, or None for a page that loads htmx itself.
+        :param settings: of our script, such as ``poll=2000`` for ``data-poll``, and ``url_max`` for ``data-url-max``.
         """
         base = request.script_root + self._prefix
         # htmx 2 has no morph of its own.
         morph = [IDIOMORPH] if htmx is not None and "htmx-2" in htmx else []
         names = [*([] if htmx is None else [htmx]), *morph, SCRIPT]
+        data = {"base": base, **{name.replace("_", "-"): value for name, value in settings.items()}}
+        ours = Markup().join(Markup(' data-{}="{}"').format(name, value) for name, value in data.items())
         tags = [
             Markup('<script defer src="{}/static/{}?v={}"{}></script>').format(
-                base, name, _version(name), Markup(' data-base="{}"').format(base) if name == SCRIPT else ""
+                base, name, _version(name), ours if name == SCRIPT else ""
             )
             for name in names
         ]
