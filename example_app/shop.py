@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flask import Blueprint, abort, flash, redirect, render_template, request, session, url_for
+from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response
 
 from example_app.actors import Event, Ledger
@@ -95,17 +96,24 @@ def confirm(event_id: str) -> Response:
     return back(event_id)
 
 
+@shop.app_errorhandler(HTTPException)
+def problem(error: HTTPException) -> tuple[str, int]:
+    """Errors look like every other page."""
+    return render_template("shop/problem.html", title=error.name, text=error.description), error.code or 500
+
+
 @shop.app_errorhandler(InvalidActorId)
 def nowhere(_error: Exception) -> tuple[str, int]:
     """An address with a name that no actor can have."""
-    return "There is no such page.", 404
+    return problem(NotFound("There is no such page."))
 
 
 @shop.app_errorhandler(CallTimeout)
 @shop.app_errorhandler(CallEnqueueTimeout)
 def busy(_error: Exception) -> tuple[str, int, dict[str, str]]:
     """The actor is behind others; nothing is lost, so the visitor is asked to look again."""
-    return render_template("shop/busy.html"), 503, {"Retry-After": "2"}
+    text = "Many people are choosing seats right now. What you did is not lost."
+    return render_template("shop/problem.html", title="One moment", text=text), 503, {"Retry-After": "2"}
 
 
 def known(event_id: str) -> Event:

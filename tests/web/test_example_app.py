@@ -73,6 +73,15 @@ def test_a_name_that_no_actor_can_have_has_no_page(app: Flask, name: str) -> Non
     assert app.test_client().get(f"/events/{name}").status_code == 404
 
 
+def test_errors_look_like_every_other_page(app: Flask) -> None:
+    """An address that is not there, and a form without its token, answer with a page of the shop."""
+    client = app.test_client()
+    answers = [client.get("/nowhere"), client.post("/events/night-of-strings/hold")]
+
+    assert [answer.status_code for answer in answers] == [404, 403]
+    assert all("shop.css" in answer.text and "Small Hall" in answer.text for answer in answers)
+
+
 @pytest.mark.parametrize("values", [{"key": "nonsense"}, {"key": "a\0b"}, {"seat": "A" * 500}, {"seat": "A\0"}, {}])
 def test_a_bent_form_is_answered(app: Flask, values: dict[str, str]) -> None:
     """Fields that no page of the shop sends lead back to the page, not to an error."""
