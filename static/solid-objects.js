@@ -95,7 +95,7 @@
 
   const stale = (el) => read(el).some(changes);
 
-  /** What the page has heard of, for a replica that lags behind; also the key of "something newer was announced". */
+  /** What the page has heard of these elements' actors: another text when something newer was announced. */
   const wanted = (els) => {
     const known = els.flatMap(read).filter((d) => streams.has(d.s));
     return [...new Set(known.map(({ s }) => `${s}@${streams.get(s).i}.${streams.get(s).r}`))].join(' ');
@@ -373,14 +373,6 @@
   const on = (name, react) => document.addEventListener(name, react, true);
   const ours = (el) => isRoot(el) || hosts.has(el);
 
-  /** Only for our own requests: what we have heard of goes along, and a time limit. */
-  function prepare(el, headers, options) {
-    if (!ours(el)) return;
-    const els = hosts.has(el) ? hosts.get(el).ids.map((id) => document.getElementById(id)) : [el];
-    headers['Solid-Want'] = wanted(els.filter(Boolean));
-    options.timeout ||= TIMEOUT;
-  }
-
   function begins(el, target) {
     // Also when the page's own trigger asked, as in hx-trigger="solid:stale, every 60s".
     if (isRoot(el) && !busy.has(el.id)) take(el, false);
@@ -400,9 +392,10 @@
 
   // htmx 4
   on('htmx:config:request', ({ detail: { ctx } }) => {
-    prepare(ctx.sourceElement, ctx.request.headers, ctx.request);
+    if (!ours(ctx.sourceElement)) return;
     // A transition would put time between the fence and the insertion.
-    if (ours(ctx.sourceElement)) Object.assign(ctx, { select: null, selectOOB: null, transition: false });
+    Object.assign(ctx, { select: null, selectOOB: null, transition: false });
+    ctx.request.timeout ||= TIMEOUT;
   });
   on('htmx:before:request', ({ detail: { ctx } }) => begins(ctx.sourceElement, ctx.target));
   on('htmx:finally:request', ({ detail: { ctx } }) => {
@@ -422,7 +415,7 @@
   });
 
   // htmx 2
-  on('htmx:configRequest', ({ detail }) => prepare(detail.elt, detail.headers, detail));
+  on('htmx:configRequest', ({ detail }) => ours(detail.elt) && (detail.timeout ||= TIMEOUT));
   on('htmx:beforeRequest', ({ detail }) => begins(detail.requestConfig.elt, detail.target));
   on('htmx:afterRequest', ({ detail: { xhr, target, requestConfig } }) =>
     ends(requestConfig.elt, target, xhr.status, (name) => xhr.getResponseHeader(name)));

@@ -46,7 +46,6 @@ class Asked:
 
     kind: str
     parts: tuple[str, ...] = ()
-    want: str = ""
 
 
 class Connection:
@@ -297,7 +296,7 @@ class Stub:
 
     def _note(self, kind: str, *parts: str) -> None:
         with self._changed:
-            self.asked.append(Asked(kind, parts, request.headers.get("Solid-Want", "")))
+            self.asked.append(Asked(kind, parts))
             self._changed.notify_all()
 
     def _answer(self, parts: tuple[str, ...], html: str) -> Response:

@@ -340,8 +340,8 @@ def test_a_server_that_is_killed(browser: Browser, htmx: str, tmp_path_factory: 
     try:
         real = Real(server, visitors)
         page, net = real.visit(rooms=2)
+        other.start()  # before the end of the first, whose port must stay free
         server.kill()
-        other.start()
         other.say(real.rooms[0], "meanwhile")
         page.wait_for_function(MARKED)
         while_down = text(page, real.last())
