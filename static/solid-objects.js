@@ -627,8 +627,9 @@
     if (socket) lose(1001);
   });
   window.addEventListener('pageshow', () => {
-    away = false;
+    away = leaving = false;
     downSince = 0;
+    tries.clear(); // back from a login, say: what was refused may be granted now
     hurry();
   });
   // The answer to an action says what it changed: the rest of the page follows, even where there is no socket.

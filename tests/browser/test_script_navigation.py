@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import Pages, wait_for_text
+from flask import Response
+
+from tests.browser.conftest import Pages, wait_for_event, wait_for_text
 from tests.browser.stub_server import Stub
 
 COUNT = ".count"
@@ -104,3 +106,19 @@ def test_a_page_from_the_back_forward_cache_catches_up(stub: Stub, pages: Pages)
 
     wait_for_text(page, COUNT, "3")
     assert stub.opened == 2
+
+
+def test_back_from_the_login(stub: Stub, pages: Pages) -> None:
+    """A page that comes back out of the cache asks again for what was refused."""
+    pages.allow("Failed to load resource", "Response Status Error")
+    page = pages.live(stub.component(COUNTER, "ann"))
+    page.evaluate("document.addEventListener('solid:failed', e => e.preventDefault())")
+    stub.answers[COUNTER] = lambda: Response("", 401, {"Solid-Login": "/login"})
+    stub.turn(count=3)
+    wait_for_event(page, "failed")
+    stub.answers.clear()
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', {persisted: true}))")
+    stub.wait_for(lambda: not stub.connections)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+
+    wait_for_text(page, COUNT, "3")
