@@ -24,7 +24,7 @@ from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.cli import solid_cli
 from flask_solid_objects.errors import NotInitialized
 from flask_solid_objects.place import binds_at, metadata_of, place_of
-from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.core import Core, ignore
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
 from flask_solid_objects.runtime.reconciling import InstanceReads
@@ -304,6 +304,7 @@ class SolidObjects:
             run_actor_code=lambda function: run_in_app_context(app, function),
             has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,
             commit_binds=lambda: None if state.db is None else binds_at(app, state.db, place.url),
+            turn_committed=ignore if state.live is None else state.live.own_turns.note,
             seams=state.seams,
         )
         return Runtime(core, SessionOutbox(place.find_engine))

@@ -317,6 +317,17 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedTurn:
+    """A turn that a caller of this process has just committed: from which revision to which, and what it changed."""
+
+    key: ActorKey
+    incarnation: int
+    before: int
+    revision: int
+    observables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActorEntry:
     """One line of a list of actors: its incarnation, its identity, and when it was last used."""
 

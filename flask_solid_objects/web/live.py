@@ -22,6 +22,7 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.components import Components, Scope
 from flask_solid_objects.web.handles import HandleRefused, Handles
+from flask_solid_objects.web.own_turns import OwnTurns
 from flask_solid_objects.web.protocol import Malformed, items_of
 from flask_solid_objects.web.sockets import Sockets
 from flask_solid_objects.web.subscriptions import Subscriptions
@@ -49,6 +50,7 @@ class LiveViews:
         self._viewer_function, self._handles = viewer_function, handles
         self._subscriptions = Subscriptions(runtime, handles)
         self.sockets = Sockets(runtime, self._viewer, self._subscriptions)
+        self.own_turns = OwnTurns(lambda: runtime().core.policies, self._viewer)
 
     def register(self, app: Flask) -> None:
         """Add the blueprint and the names that templates use."""
@@ -61,6 +63,7 @@ class LiveViews:
         blueprint.add_url_rule("/sync", "sync", self._sync)
         blueprint.after_request(_uncached)
         app.register_blueprint(blueprint, url_prefix=self._prefix)
+        app.after_request(self.own_turns.add_to)
         for name, function in self._globals().items():
             app.add_template_global(function, name)
 
