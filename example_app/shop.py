@@ -17,7 +17,13 @@ from example_app.hall import HallView, hall_of
 from example_app.orders import Order, db
 from example_app.payments import CARDS
 from flask_solid_objects import Rejected
-from flask_solid_objects.errors import CallEnqueueTimeout, CallTimeout, IdempotencyConflict, InvalidActorId
+from flask_solid_objects.errors import (
+    CallEnqueueTimeout,
+    CallTimeout,
+    IdempotencyConflict,
+    InvalidActorId,
+    InvalidPayload,
+)
 
 shop = Blueprint("shop", __name__, template_folder="templates", static_folder="static", static_url_path="/shop-static")
 
@@ -108,6 +114,12 @@ def nowhere(_error: Exception) -> tuple[str, int]:
     return problem(NotFound("There is no such page."))
 
 
+@shop.app_errorhandler(InvalidPayload)
+def nonsense(_error: Exception) -> tuple[str, int]:
+    """A form with something in it that no actor takes, such as a NUL character; no page of ours sends that."""
+    return "This form holds something that cannot be stored.", 400
+
+
 @shop.app_errorhandler(CallTimeout)
 @shop.app_errorhandler(CallEnqueueTimeout)
 def busy(_error: Exception) -> tuple[str, int, dict[str, str]]:
@@ -125,8 +137,8 @@ def known(event_id: str) -> Event:
 
 
 def field(name: str, longest: int) -> str:
-    """What a form says, without what no database takes."""
-    return request.form.get(name, "").replace("\0", "")[:longest]
+    """What a form says, cut to a length."""
+    return request.form.get(name, "")[:longest]
 
 
 def visitor() -> str:
@@ -144,8 +156,8 @@ def form_token() -> str:
 
 def form_key(*act: str) -> str | None:
     """The idempotency key of the form that was sent: the key that the page gave it, for this browser and this act."""
-    key = request.form.get("key", "")
-    return ":".join((*act, visitor(), key)) if re.fullmatch(r"[0-9a-f]{1,32}", key) else None
+    key = ":".join((*act, visitor(), request.form.get("key", "")))
+    return key if re.fullmatch(r"[\w:]+:[0-9a-f]{1,32}", key) else None
 
 
 def back(event_id: str) -> Response:

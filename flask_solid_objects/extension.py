@@ -35,6 +35,7 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
+from flask_solid_objects.store.schema import upgrade
 from flask_solid_objects.store.sessions import SessionOutbox, SessionWatch, watch_engine
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables, build_tables
@@ -223,6 +224,16 @@ class SolidObjects:
         return function
 
     # -- use ----------------------------------------------------------------------------------
+
+    def upgrade(self) -> None:
+        """Make the tables of the current application, or bring them to this version, as ``flask solid upgrade`` does.
+
+        For a command or a deployment step of your own; not for every start of the app.
+
+        :raises InvalidSchema: tables of these names exist in another shape; nothing was changed.
+        """
+        core = self.runtime.core
+        upgrade(core.database.engine, core.settings.table_prefix)
 
     @property
     def runtime(self) -> Runtime:
