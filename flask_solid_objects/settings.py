@@ -121,7 +121,9 @@ class Settings:
         "adapter",
         "How processes wake each other: " + ", ".join(WAKE_UP_ADAPTERS) + ", or an object.",
     )
-    redis_url: str | None = _setting(None, "URL", "text", "A Redis server for wake-ups; also from the environment.")
+    redis_url: str | None = _setting(
+        None, "URL", "text", "A Redis server for wake-ups and broadcasts; also from the environment."
+    )
     pool_size: int = _setting(10, "connections", "count", "Connections that the runtime's own pool keeps.")
     max_overflow: int = _setting(20, "connections", "not negative count", "Connections beyond that under load.")
     engine_options: Mapping[str, Any] = _setting(
