@@ -17,7 +17,6 @@ from example_app.chat import chat
 from example_app.jobs import jobs
 from example_app.orders import db
 from example_app.shop import shop
-from flask_solid_objects.store.schema import upgrade
 
 
 def create_app(config: dict[str, object] | None = None) -> Flask:
@@ -49,7 +48,7 @@ def _secure(response: Response) -> Response:
 
 def seed() -> bool:
     """Make the tables and the first event; False when it was there already."""
-    upgrade(solid.runtime.core.database.engine, solid.runtime.settings.table_prefix)
+    solid.upgrade()
     db.create_all()
     event = Event.ref("night-of-strings")
     if event.snapshot().title:

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from flask import current_app
 
 from example_app import payments
 from example_app.hall import Seat, rows_of, still_taken
 from example_app.orders import Order
-from flask_solid_objects import Actor, CommitContext, EffectContext, Rejected, SolidObjects, attribute, operation
+from flask_solid_objects import (
+    Actor,
+    CommitContext,
+    EffectContext,
+    EffectError,
+    Rejected,
+    SolidObjects,
+    attribute,
+    operation,
+)
 
 solid = SolidObjects()
 
@@ -149,10 +157,10 @@ class Event(Actor):
         Ledger.ref(self.actor_id).note.send(text=f"Sold {', '.join(payment.seats)}.", cents=cents)
 
     @operation
-    def refused(self, effect_id: str, error: dict[str, Any]) -> None:
+    def refused(self, effect_id: str, error: EffectError) -> None:
         """The card was not charged: the seats are free again, and the visitor is told why."""
-        reason = str(error.get("message"))
-        if error.get("class") != "Rejected":
+        reason = error["message"]
+        if error["outcome"] != "rejected":
             # The bank may have taken the money, and only its answer was lost.
             void_charge.emit(charge=effect_id)
             reason = "The bank did not answer. Nothing will be charged."

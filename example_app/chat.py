@@ -83,7 +83,8 @@ def show(room: str) -> str:
 @chat.post("/chat/<room>/join")
 def join(room: str) -> Response:
     """Take a name for this browser."""
-    session["name"] = field("name", 40).strip() or "Somebody"
+    name = "".join(letter for letter in field("name", 40) if letter.isprintable())
+    session["name"] = name.strip() or "Somebody"
     return redirect(url_for("chat.show", room=room), code=303)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from flask import Blueprint, abort, current_app, flash, redirect, render_template, url_for
@@ -16,7 +15,7 @@ from werkzeug.wrappers import Response
 
 from example_app.actors import solid
 from example_app.shop import check_form, field, form_key
-from flask_solid_objects import Actor, EffectContext, Rejected, attribute, operation
+from flask_solid_objects import Actor, EffectContext, EffectError, Rejected, attribute, operation
 
 MOST_OPEN = 100
 KEPT = 20
@@ -84,8 +83,8 @@ class Customer(Actor):
         self._end(effect_id, "done", result)
 
     @operation
-    def failed(self, effect_id: str, error: dict[str, Any]) -> None:
-        self._end(effect_id, "failed", str(error.get("message")))
+    def failed(self, effect_id: str, error: EffectError) -> None:
+        self._end(effect_id, "failed", error["message"])
 
     @operation
     def sum_up(self) -> None:

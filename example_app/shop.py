@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flask import Blueprint, abort, flash, redirect, render_template, request, session, url_for
+from werkzeug.exceptions import HTTPException, NotFound
 from werkzeug.wrappers import Response
 
 from example_app.actors import Event, Ledger
@@ -16,7 +17,13 @@ from example_app.hall import HallView, hall_of
 from example_app.orders import Order, db
 from example_app.payments import CARDS
 from flask_solid_objects import Rejected
-from flask_solid_objects.errors import CallEnqueueTimeout, CallTimeout, IdempotencyConflict, InvalidActorId
+from flask_solid_objects.errors import (
+    CallEnqueueTimeout,
+    CallTimeout,
+    IdempotencyConflict,
+    InvalidActorId,
+    InvalidPayload,
+)
 
 shop = Blueprint("shop", __name__, template_folder="templates", static_folder="static", static_url_path="/shop-static")
 
@@ -95,17 +102,30 @@ def confirm(event_id: str) -> Response:
     return back(event_id)
 
 
+@shop.app_errorhandler(HTTPException)
+def problem(error: HTTPException) -> tuple[str, int]:
+    """Errors look like every other page."""
+    return render_template("shop/problem.html", title=error.name, text=error.description), error.code or 500
+
+
 @shop.app_errorhandler(InvalidActorId)
 def nowhere(_error: Exception) -> tuple[str, int]:
     """An address with a name that no actor can have."""
-    return "There is no such page.", 404
+    return problem(NotFound("There is no such page."))
+
+
+@shop.app_errorhandler(InvalidPayload)
+def nonsense(_error: Exception) -> tuple[str, int]:
+    """A form with something in it that no actor takes, such as a NUL character; no page of ours sends that."""
+    return "This form holds something that cannot be stored.", 400
 
 
 @shop.app_errorhandler(CallTimeout)
 @shop.app_errorhandler(CallEnqueueTimeout)
 def busy(_error: Exception) -> tuple[str, int, dict[str, str]]:
     """The actor is behind others; nothing is lost, so the visitor is asked to look again."""
-    return render_template("shop/busy.html"), 503, {"Retry-After": "2"}
+    text = "Many people are choosing seats right now. What you did is not lost."
+    return render_template("shop/problem.html", title="One moment", text=text), 503, {"Retry-After": "2"}
 
 
 def known(event_id: str) -> Event:
@@ -117,8 +137,8 @@ def known(event_id: str) -> Event:
 
 
 def field(name: str, longest: int) -> str:
-    """What a form says, without what no database takes."""
-    return request.form.get(name, "").replace("\0", "")[:longest]
+    """What a form says, cut to a length."""
+    return request.form.get(name, "")[:longest]
 
 
 def visitor() -> str:
@@ -136,8 +156,8 @@ def form_token() -> str:
 
 def form_key(*act: str) -> str | None:
     """The idempotency key of the form that was sent: the key that the page gave it, for this browser and this act."""
-    key = request.form.get("key", "")
-    return ":".join((*act, visitor(), key)) if re.fullmatch(r"[0-9a-f]{1,32}", key) else None
+    key = ":".join((*act, visitor(), request.form.get("key", "")))
+    return key if re.fullmatch(r"[\w:]+:[0-9a-f]{1,32}", key) else None
 
 
 def back(event_id: str) -> Response:

@@ -61,6 +61,7 @@ from flask_solid_objects.values import Broadcast as Broadcast
 from flask_solid_objects.values import CommitContext as CommitContext
 from flask_solid_objects.values import DiagnosticSample as DiagnosticSample
 from flask_solid_objects.values import EffectContext as EffectContext
+from flask_solid_objects.values import EffectError as EffectError
 from flask_solid_objects.values import MessageContext as MessageContext
 from flask_solid_objects.values import MessageStatus as MessageStatus
 from flask_solid_objects.values import Outcome as Outcome
@@ -83,6 +84,7 @@ __all__ = [
     "CommitContext",
     "DiagnosticSample",
     "EffectContext",
+    "EffectError",
     "Event",
     "IdempotencyConflict",
     "InvalidActor",

@@ -24,7 +24,7 @@ from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.cli import solid_cli
 from flask_solid_objects.errors import NotInitialized
 from flask_solid_objects.place import binds_at, metadata_of, place_of
-from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.core import Core, ignore
 from flask_solid_objects.runtime.events import Events, Exporter
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
@@ -36,6 +36,7 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
+from flask_solid_objects.store.schema import upgrade
 from flask_solid_objects.store.sessions import SessionOutbox, SessionWatch, watch_engine
 from flask_solid_objects.store.store import Store
 from flask_solid_objects.store.tables import Tables, build_tables
@@ -235,6 +236,16 @@ class SolidObjects:
 
     # -- use ----------------------------------------------------------------------------------
 
+    def upgrade(self) -> None:
+        """Make the tables of the current application, or bring them to this version, as ``flask solid upgrade`` does.
+
+        For a command or a deployment step of your own; not for every start of the app.
+
+        :raises InvalidSchema: tables of these names exist in another shape; nothing was changed.
+        """
+        core = self.runtime.core
+        upgrade(core.database.engine, core.settings.table_prefix)
+
     @property
     def runtime(self) -> Runtime:
         """The runtime of the current application.
@@ -316,6 +327,7 @@ class SolidObjects:
             run_actor_code=lambda function: run_in_app_context(app, function),
             has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,
             commit_binds=lambda: None if state.db is None else binds_at(app, state.db, place.url),
+            turn_committed=ignore if state.live is None else state.live.own_turns.note,
             seams=state.seams,
         )
         return Runtime(core, SessionOutbox(place.find_engine))

@@ -14,6 +14,8 @@ from flask_solid_objects.settings_rules import BROADCAST_TRANSPORTS, WAKE_UP_ADA
 PREFIX = "SOLID_OBJECTS_"
 _DAY = 86_400.0
 _LONGEST_RETRY_DELAY = 366 * _DAY
+# After so many pauses, they grow no further.
+_MOST_PAUSES = 50
 
 
 def default_retry_delay(attempt: int) -> float:
@@ -119,7 +121,9 @@ class Settings:
         "adapter",
         "How processes wake each other: " + ", ".join(WAKE_UP_ADAPTERS) + ", or an object.",
     )
-    redis_url: str | None = _setting(None, "URL", "text", "A Redis server for wake-ups; also from the environment.")
+    redis_url: str | None = _setting(
+        None, "URL", "text", "A Redis server for wake-ups and broadcasts; also from the environment."
+    )
     pool_size: int = _setting(10, "connections", "count", "Connections that the runtime's own pool keeps.")
     max_overflow: int = _setting(20, "connections", "not negative count", "Connections beyond that under load.")
     engine_options: Mapping[str, Any] = _setting(
@@ -136,6 +140,19 @@ class Settings:
         except Exception:
             return default_retry_delay(attempt)
         return seconds if 0 <= seconds <= _LONGEST_RETRY_DELAY else default_retry_delay(attempt)
+
+    def pause_after_waiting(self, waited: float) -> float:
+        """Seconds until the next look at what has no room yet, which grow as those between attempts do.
+
+        They are told from the seconds waited so far, since waiting for room uses up no attempt.
+        """
+        passed = 0.0
+        for attempt in range(1, _MOST_PAUSES):
+            pause = self.pause_after(attempt)
+            passed += pause
+            if passed > waited:
+                return pause
+        return self.pause_after(_MOST_PAUSES)
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, object]) -> Settings:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, orm
@@ -24,6 +24,23 @@ DeliveryMode: TypeAlias = Literal["async", "sync", "internal"]
 OperationKind: TypeAlias = Literal["operation", "query", "read"]
 MissedPolicy: TypeAlias = Literal["latest", "all"]
 ReminderStatus: TypeAlias = Literal["scheduled", "paused", "completed", "dead"]
+# Whether the work outside was done, as far as its failure tells: surely not, nobody knows, surely.
+EffectOutcome: TypeAlias = Literal["rejected", "unknown", "done"]
+
+# What `on_failure` gets as `error`. Its `outcome` decides whether something has to be taken back: "rejected" when the
+# function raised Rejected, "done" when it returned what cannot be stored, "unknown" after any other failure. Made by a
+# call, since `class` is no name for an attribute.
+EffectError = TypedDict(
+    "EffectError",
+    {
+        "class": str,
+        "message": str,
+        "backtrace": list[str],
+        "outcome": EffectOutcome,
+        "code": NotRequired[str],
+        "details": NotRequired[dict[str, Any]],
+    },
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +314,17 @@ class Broadcast:
     incarnation: int
     revision: int
     observable: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedTurn:
+    """A turn that a caller of this process has just committed: from which revision to which, and what it changed."""
+
+    key: ActorKey
+    incarnation: int
+    before: int
+    revision: int
+    observables: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,15 +24,17 @@
   const POLL = number('poll', 5000); // between two polls where sockets are blocked
   const TIMEOUT = number('timeout', 10000); // of one of our own requests
   const GRACE = number('grace', 5000); // disconnected for longer: the page is marked as stale
+  const LANES = 4; // requests of ours at a time; a browser has six connections, and the user's own actions go first
   const BATCH = given.batch !== 'off';
   const SOCKET = given.socket !== 'off';
 
   const ROOT = '[data-solid-c]'; // the root of a component; all else with data-solid is a scalar or a listener
   const MARK = 'solid-stale';
   const NAME = /^[\w.-]+$/;
+  const HANDLE = /^[!-}]{1,1900}~[\w-]{1,100}$/;
   const FINAL = [401, 403, 404, 410]; // the same question gets the same answer: ask again only for a newer revision
 
-  const now = () => Date.now();
+  const now = () => performance.now(); // a clock that nobody sets
   const emit = (target, name, detail = {}, bubbles = false) =>
     target.dispatchEvent(new CustomEvent(name, { detail, bubbles, cancelable: true }));
   const isRoot = (el) => el instanceof Element && el.matches(ROOT);
@@ -51,20 +53,27 @@
 
   const parsed = new WeakMap();
 
-  /** The actors that an element was rendered from; a handle is `stream~MAC`. */
+  /**
+   * The actors that an element was rendered from; a handle is `stream~MAC`. Filters for people's own HTML let data
+   * attributes through: one that is not ours must not get as far as the server, or it would stop the whole page.
+   */
   function read(el) {
     const text = el.getAttribute('data-solid');
     if (parsed.get(el)?.text === text) return parsed.get(el).deps;
     let deps = [];
     try {
-      const list = JSON.parse(text);
-      deps = list.map(([h, i, r, n]) => ({ h, s: h.replace(/~[^~]*$/, ''), i: `${i}`, r, n: n ?? ['*'] }));
+      deps = JSON.parse(text).map(([h, i, r, n]) => ({ h, s: h.replace(/~[^~]*$/, ''), i: `${i}`, r, n: n ?? ['*'] }));
+      if (!deps.every(isSound)) deps = null;
     } catch {
-      console.warn('solid: data-solid is not a list of [handle, incarnation, revision, names]', el);
+      deps = null;
     }
-    parsed.set(el, { text, deps });
-    return deps;
+    if (!deps) console.warn('solid: data-solid is not a list of [handle, incarnation, revision, names]', el);
+    parsed.set(el, { text, deps: deps ?? [] });
+    return deps ?? [];
   }
+
+  const isSound = ({ h, i, r, n }) =>
+    HANDLE.test(h) && /^\d{1,20}$/.test(i) && Number.isSafeInteger(r) && n.every((name) => typeof name === 'string');
 
   const write = (el, deps) => el.setAttribute('data-solid', JSON.stringify(deps.map((d) => [d.h, d.i, d.r, d.n])));
 
@@ -86,10 +95,10 @@
 
   const stale = (el) => read(el).some(changes);
 
-  /** What the page has heard of, for a replica that lags behind; also the key of "something newer was announced". */
+  /** What the page has heard of these elements' actors: another text when something newer was announced. */
   const wanted = (els) => {
     const known = els.flatMap(read).filter((d) => streams.has(d.s));
-    return [...new Set(known.map(({ s }) => `${encodeURI(s)}@${streams.get(s).i}.${streams.get(s).r}`))].join(' ');
+    return [...new Set(known.map(({ s }) => `${s}@${streams.get(s).i}.${streams.get(s).r}`))].join(' ');
   };
 
   /** Take what a message says about one actor. */
@@ -137,10 +146,12 @@
   function scan() {
     const seen = new Map();
     const born = new Set();
+    const barred = new Set();
     let due = false;
     for (const el of live()) {
       const deps = read(el);
       for (const d of deps) {
+        if (gone.has(d.h)) barred.add(d.h);
         if (gone.has(d.h)) continue;
         if (!seen.has(d.s)) seen.set(d.s, d.h);
         if (!streams.has(d.s)) {
@@ -157,6 +168,8 @@
       const mark = deps.some((d) => gone.has(d.h)) || (isRoot(el) && t && (t.final || t.n > 1) && stale(el)) || false;
       if (el.classList.contains(MARK) !== mark) el.classList.toggle(MARK, mark);
     }
+    for (const handle of gone) if (!barred.has(handle)) gone.delete(handle);
+    for (const el of document.querySelectorAll(OPENABLE)) if (!served.has(el)) served.set(el, el.open);
     const left = [...streams.keys()].filter((id) => !seen.has(id) && streams.delete(id));
     if (left.length && opened) socket.send(JSON.stringify({ t: 'unsub', s: left }));
     for (const [id, s] of streams) if (s.h !== seen.get(id)) Object.assign(s, { h: seen.get(id), sent: false });
@@ -189,7 +202,7 @@
   // -- refetches ----------------------------------------------------------------------------------
 
   const busy = new Map(); // component id → {el, at, text, want, batch}: its request in flight
-  const tries = new Map(); // component id → {n, at, want, final, solo}: failed requests in a row
+  const tries = new Map(); // component id → {el, n, at, want, final, solo}: failed requests in a row
   const holds = new Map(); // component id → until when an action of the user may bring the news itself
   const hosts = new Map(); // helper element of a batch → how its request ended
   let [flushTimer, flushAt] = [0, Infinity];
@@ -241,7 +254,7 @@
       // An answer that is always behind brings the element back stale: slow down instead of going round in circles.
       const t = tries.get(key);
       const n = t?.want === want ? t.n + 1 : 0;
-      tries.set(key, { n, want, at: n ? now() + backOff(n) : 0 });
+      tries.set(key, { el, n, want, at: n ? now() + backOff(n) : 0 });
       write(el, read(el).map((d) => {
         const { i, r } = streams.get(d.s) ?? d;
         return changes(d) ? { ...d, i, r } : d;
@@ -261,21 +274,33 @@
   const take = (el, batch) =>
     busy.set(el.id, { el, batch, at: now(), text: el.getAttribute('data-solid'), want: wanted([el]) });
 
+  /** Ask for as many as there are lanes for; the end of each request scans, and what is left goes next. */
   function request(roots) {
+    const alone = [...busy.values()].filter((b) => !b.batch && b.at + 2 * TIMEOUT > now());
     const groups = [];
     for (const el of roots) {
       const part = token(el);
       const last = groups.at(-1);
-      if (part && last?.url && last.url.length + part.length < URL_MAX) {
+      if (part && last?.url && last.els.length < 50 && last.url.length + part.length < URL_MAX) {
         last.els.push(el);
         last.url += `&c=${part}`;
       } else groups.push({ els: [el], url: part && `${BASE}/batch?c=${part}` });
     }
-    for (const { els, url } of groups) {
+    for (const { els, url } of groups.slice(0, Math.max(0, LANES - alone.length - hosts.size))) {
       els.forEach((el) => take(el, els.length > 1));
       if (els.length > 1) batch(url, els.map((el) => el.id));
-      else emit(els[0], 'solid:stale'); // does not bubble: components nest, and only this one is meant
+      else ask(els[0]);
     }
+  }
+
+  const wired = new WeakSet(); // what htmx knows
+
+  /** One component alone. The event does not bubble: components nest, and only this one is meant. */
+  function ask(el) {
+    // Brought in by code that has not told htmx yet, nothing in it would hear the event.
+    if (!wired.has(el)) window.htmx.process(el);
+    wired.add(el);
+    emit(el, 'solid:stale');
   }
 
   /** Several components by one request; each part of the answer is an out-of-band swap. */
@@ -292,13 +317,13 @@
       ids.forEach((id) => finish(id, status, login));
       scan();
     };
-    window.htmx.ajax('GET', url, { source: host, target: host, swap: 'none' }).then(done, done);
+    new Promise((go) => go(window.htmx.ajax('GET', url, { source: host, target: host, swap: 'none' }))).then(done, done);
   }
 
   /** A refetch has ended, well or not. */
   function finish(id, status, login) {
     const b = busy.get(id);
-    const el = document.getElementById(id);
+    const el = b?.el.isConnected ? b.el : document.getElementById(id);
     busy.delete(id);
     if (!b || !el) return;
     if (!b.aborted && !away && (status === 0 || status >= 400)) {
@@ -311,7 +336,7 @@
     const n = (tries.get(id)?.n ?? 0) + 1;
     // A batch that left this one out, or that one of its parts broke, would do so again.
     const solo = tries.get(id)?.solo || (b.batch && status > 0 && status <= 500);
-    tries.set(id, { n, solo, want: b.want, final: FINAL.includes(status), at: now() + backOff(n - 1) });
+    tries.set(id, { el, n, solo, want: b.want, final: FINAL.includes(status), at: now() + backOff(n - 1) });
   }
 
   function abort(b) {
@@ -348,14 +373,6 @@
   const on = (name, react) => document.addEventListener(name, react, true);
   const ours = (el) => isRoot(el) || hosts.has(el);
 
-  /** Only for our own requests: what we have heard of goes along, and a time limit. */
-  function prepare(el, headers, options) {
-    if (!ours(el)) return;
-    const els = hosts.has(el) ? hosts.get(el).ids.map((id) => document.getElementById(id)) : [el];
-    headers['Solid-Want'] = wanted(els.filter(Boolean));
-    options.timeout ||= TIMEOUT;
-  }
-
   function begins(el, target) {
     // Also when the page's own trigger asked, as in hx-trigger="solid:stale, every 60s".
     if (isRoot(el) && !busy.has(el.id)) take(el, false);
@@ -375,9 +392,10 @@
 
   // htmx 4
   on('htmx:config:request', ({ detail: { ctx } }) => {
-    prepare(ctx.sourceElement, ctx.request.headers, ctx.request);
+    if (!ours(ctx.sourceElement)) return;
     // A transition would put time between the fence and the insertion.
-    if (ours(ctx.sourceElement)) Object.assign(ctx, { select: null, selectOOB: null, transition: false });
+    Object.assign(ctx, { select: null, selectOOB: null, transition: false });
+    ctx.request.timeout ||= TIMEOUT;
   });
   on('htmx:before:request', ({ detail: { ctx } }) => begins(ctx.sourceElement, ctx.target));
   on('htmx:finally:request', ({ detail: { ctx } }) => {
@@ -397,7 +415,7 @@
   });
 
   // htmx 2
-  on('htmx:configRequest', ({ detail }) => prepare(detail.elt, detail.headers, detail));
+  on('htmx:configRequest', ({ detail }) => ours(detail.elt) && (detail.timeout ||= TIMEOUT));
   on('htmx:beforeRequest', ({ detail }) => begins(detail.requestConfig.elt, detail.target));
   on('htmx:afterRequest', ({ detail: { xhr, target, requestConfig } }) =>
     ends(requestConfig.elt, target, xhr.status, (name) => xhr.getResponseHeader(name)));
@@ -411,35 +429,61 @@
     detail.shouldSwap = !refused(detail.target, page.querySelector('template').content, own);
   });
   const part = ({ detail }) => (detail.shouldSwap &&= !refused(detail.target, detail.fragment, ''));
+  on('htmx:beforeTransition', (event) => ours(event.detail.requestConfig?.elt) && event.preventDefault());
+  for (const name of ['htmx:after:init', 'htmx:afterProcessNode']) on(name, ({ target }) => wired.add(target));
   on('htmx:oobBeforeSwap', part);
   on('htmx:partialBeforeSwap', part);
 
-  /** htmx 2 has no morph: idiomorph, taught what htmx 4 does with the fields of a form. */
+  // What the user did to a field or a `<details>` stays, unless the server changed its own mind about it. htmx 4 does
+  // so for fields; it has hooks for the rest, and idiomorph has the same two for htmx 2.
+
+  const OPENABLE = `${ROOT} details, ${ROOT} dialog`;
+  const DEFAULTS = ['type', 'defaultValue', 'defaultChecked', 'defaultSelected'];
+  const served = new WeakMap(); // details and dialogs → whether the server had them open
+  const kept = new WeakMap(); // elements → attributes that the morph under way leaves alone
+
+  function weigh(shown, fresh) {
+    if (!(shown instanceof Element)) return;
+    let names = [];
+    if (served.has(shown)) {
+      if (served.get(shown) === fresh.open) names = ['open'];
+      served.set(shown, fresh.open);
+    } else if (!four() && shown.matches('input, textarea, option') && DEFAULTS.every((name) => shown[name] === fresh[name]))
+      names = ['value', 'checked', 'selected'];
+    kept.set(shown, names);
+  }
+
+  const isKept = (el, name) => kept.get(el)?.includes(name) ?? false;
+
   function outerMorph(target, fragment) {
     const root = fragment.querySelector(`#${CSS.escape(target.id)}`) ?? fragment.firstElementChild;
     if (!window.Idiomorph) target.replaceWith(root);
     if (!window.Idiomorph) return [root];
-    const kept = new WeakSet(); // fields whose default is the same as before: what the user did to them stays
-    const same = (a, b) =>
-      ['type', 'defaultValue', 'defaultChecked', 'defaultSelected'].every((name) => a[name] === b[name]);
     window.Idiomorph.morph(target, root, {
       morphStyle: 'outerHTML',
       ignoreActiveValue: true,
       callbacks: {
         beforeNodeMorphed(shown, fresh) {
-          if (!(shown instanceof Element)) return true;
-          if (shown.matches('input, textarea, option') && same(shown, fresh)) kept.add(shown);
-          return !shown.matches('[hx-morph-skip]');
+          weigh(shown, fresh);
+          return !(shown instanceof Element && shown.matches('[hx-morph-skip]'));
         },
-        beforeAttributeUpdated: (name, el) => !(kept.has(el) && ['value', 'checked', 'selected'].includes(name)),
+        beforeAttributeUpdated: (name, el) => !isKept(el, name),
       },
     });
     return [target.isConnected ? target : document.getElementById(root.id)];
   }
 
-  if (window.htmx?.version === '4.0.0') console.warn('solid: htmx 4.0.0 lets old answers win, take 4.0.1 or later');
-  if (!four()) {
-    window.htmx?.defineExtension('solid', {
+  const htmx = window.htmx;
+  if (!htmx) console.error('solid: there is no htmx, so only scalars are live; load it before this script');
+  if (htmx?.version === '4.0.0') console.warn('solid: htmx 4.0.0 lets old answers win, take 4.0.1 or later');
+  if (four()) {
+    const known = htmx.registerExtension('solid', {
+      htmx_before_morph_node: (_el, { oldNode, newNode }) => weigh(oldNode, newNode),
+      htmx_before_morph_attr: (el, { attrName }) => !isKept(el, attrName),
+    });
+    if (known === false) console.warn('solid: name it in htmx.config.extensions, or refetches close what is open');
+  } else {
+    htmx?.defineExtension('solid', {
       isInlineSwap: (style) => style === 'outerMorph',
       handleSwap: (style, target, fragment) => style === 'outerMorph' && outerMorph(target, fragment),
     });
@@ -448,7 +492,8 @@
   // -- the socket, and polling where there is none ------------------------------------------------
 
   let socket = null;
-  let [opened, heard] = [0, 0]; // since when it is open, and when the last sign of life came
+  let opened = 0; // since when it is open
+  let heard = []; // when the last sign of life came, by the steady clock and by that of the wall
   let greeted = false; // a frame came over this socket
   let [attempt, misses] = [0, 0]; // exponent of the back-off; sockets in a row over which nothing came
   let beat = 25; // seconds between two heart-beats
@@ -470,13 +515,18 @@
     if (!socket && !retry) connect();
     const fresh = [...streams.values()].filter((s) => !s.sent);
     if (fresh.length && !opened) pollAt = Math.min(pollAt, now());
-    while (opened && fresh.length) socket.send(JSON.stringify({ t: 'sub', s: fresh.splice(0, 100).map(ask) }));
+    // The server takes 64 KiB at a time.
+    while (opened && fresh.length) socket.send(JSON.stringify({ t: 'sub', s: fresh.splice(0, 30).map(subscription) }));
   }
 
-  function ask(s) {
+  function subscription(s) {
     s.sent = true;
     return { k: s.h, i: s.i, r: s.r };
   }
+
+  const sign = () => (heard = [now(), Date.now()]);
+  // The steady clock may stand still while the computer sleeps, and the other may be set.
+  const silence = () => Math.max(now() - heard[0], Date.now() - heard[1]);
 
   function connect() {
     retry = clearTimeout(retry);
@@ -484,16 +534,17 @@
     const url = new URL(`${BASE}/ws`, location.href);
     url.protocol = url.protocol.replace('http', 'ws');
     socket = new WebSocket(url);
-    heard = now();
+    sign();
     greeted = false;
     socket.onopen = () => {
-      opened = heard = now();
+      opened = now();
+      sign();
       forget();
       emit(document, 'solid:open');
       link();
     };
     socket.onmessage = ({ data }) => {
-      heard = now();
+      sign();
       greeted = true;
       misses = 0;
       receive(JSON.parse(data));
@@ -527,9 +578,12 @@
   }
 
   function tick() {
-    if (socket && now() - heard > (opened ? 2500 * beat : TIMEOUT)) lose(0);
+    if (socket && silence() > (opened ? 2500 * beat : TIMEOUT)) lose(0);
     const blocked = !SOCKET || misses >= 3;
     if (blocked && !opened && !stopped && !away && !document.hidden && streams.size && now() >= pollAt) poll();
+    // What is remembered of failures goes with the elements; one that is soon replaced keeps its back-off.
+    for (const [key, t] of tries) if (!t.el.isConnected && t.at + 60000 < now()) tries.delete(key);
+    for (const [id, until] of holds) if (until < now()) holds.delete(id);
     assess();
   }
 
@@ -541,7 +595,7 @@
         const part = [];
         let url;
         do {
-          part.push(ask(all.shift()));
+          part.push(subscription(all.shift()));
           url = `${BASE}/sync?s=${encodeURIComponent(JSON.stringify(part))}`;
         } while (all.length && url.length * (1 + 1 / part.length) < URL_MAX);
         const answer = await fetch(url, { cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT) });
@@ -573,8 +627,9 @@
     if (socket) lose(1001);
   });
   window.addEventListener('pageshow', () => {
-    away = false;
+    away = leaving = false;
     downSince = 0;
+    tries.clear(); // back from a login, say: what was refused may be granted now
     hurry();
   });
   // The answer to an action says what it changed: the rest of the page follows, even where there is no socket.

@@ -195,7 +195,7 @@ class Population:
         rows.change(rows.tables.instances, self.idle, state_revision=4)
         pair = {"name": "__actor_message__", "target": "receiver"}
         rows.effect(self.idle, self.first_finished, status="dead", attempt_count=3, error={"class": "E"}, **pair)
-        revived = {"attempt_count": 0, "error": {"class": "ValueError"}}
+        revived = {"attempt_count": 1, "error": {"class": "ValueError"}, "completed_at": rows.at(-60)}
         rows.effect(self.idle, self.first_finished, **revived, **pair)
         self.delivered = rows.effect(self.idle, self.first_finished, status="completed", attempt_count=1, **pair)
         rows.effect(self.idle, self.last_finished, **pair)

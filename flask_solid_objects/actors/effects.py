@@ -78,7 +78,8 @@ class Effect(Generic[P, R]):
 
         :param on_success: an operation of this actor that gets those of ``effect_id``, ``arguments`` and ``result``
             that it names.
-        :param on_failure: the same with ``error``, once the effect has failed for good.
+        :param on_failure: the same with ``error``, an ``EffectError``, once the effect has failed for good; its
+            ``outcome`` says whether the work may have been done all the same.
         :param on_recovery: the same with ``outcome``, when the process that ran it died: the effect is then retired
             and not run again, since nobody knows how far it came.
         :param on_status: the same with ``outcome``, as the answer to :meth:`request_status`.

@@ -86,8 +86,8 @@ class Message(Generic[R]):
         """
         return cast("R", self._reader.wait_message(self, timeout, context))
 
-    def _assign(self, *, id: int, sequence: int, instance_id: int) -> None:
-        """Number a message that was unsent; the runtime does, when it is stored."""
+    def _assign(self, *, id: int | None, sequence: int | None, instance_id: int | None) -> None:
+        """Number a message that was unsent; the runtime does when it is stored, and undoes it with a rollback."""
         self.id, self.sequence, self.instance_id = id, sequence, instance_id
 
     def __repr__(self) -> str:

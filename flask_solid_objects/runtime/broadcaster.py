@@ -6,12 +6,14 @@ revisions of one observable only the newest is sent (protocol 8.3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from flask_solid_objects.errors import CommitUnknown
 from flask_solid_objects.runtime.broadcasting import BroadcastTransport
+from flask_solid_objects.runtime.claiming import CRASHED
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
@@ -22,6 +24,7 @@ from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import Broadcast
 
 _AT_ONCE = 100
+_Subject: TypeAlias = tuple[int, str]
 
 
 class Broadcaster(Role):
@@ -39,10 +42,9 @@ class Broadcaster(Role):
         if not rows:
             return False
         self._core.seams.checkpoints.reach("broadcast.claimed", rows=rows)
-        newest = _newest(rows)
-        failed = self._deliver(newest)
+        ends = self._deliver(_newest(rows))
         self._core.seams.checkpoints.reach("broadcast.delivered", rows=rows)
-        self._record([row for row in rows if row.id not in failed], failed, rows)
+        self._record(rows, ends)
         return True
 
     def _leave(self) -> None:
@@ -79,61 +81,68 @@ class Broadcaster(Role):
             self._core.database.transact("release_broadcasts", lambda tx: broadcasts.release(tx, process_id))
             return []
 
-    def _deliver(self, rows: Sequence[BroadcastRow]) -> dict[int, Exception]:
-        """Deliver rows that no newer one supersedes; the errors of those that failed, by id."""
-        broadcasts = self._core.store.broadcasts
+    def _deliver(self, rows: Sequence[BroadcastRow]) -> _Ends:
+        """Deliver rows that no newer one supersedes, and whose attempts did not all end with their process."""
+        broadcasts, ends = self._core.store.broadcasts, _Ends()
         again = [row for row in rows if row.attempts > 1]
-        superseded: set[int] = set()
-        for row in again:
-            if self._core.database.read(lambda tx, row=row: broadcasts.is_superseded(tx, row)):  # type: ignore[misc]
-                superseded.add(row.id)
+        superseded = self._core.database.read(lambda tx: broadcasts.superseded(tx, again)) if again else set()
         wanted = [row for row in rows if row.id not in superseded]
+        for row in [row for row in wanted if row.attempts > row.max_attempts]:
+            wanted.remove(row)
+            ends.failed[_subject(row)] = _Failure(row, "CrashedWorker", CRASHED)
         if not wanted:
-            return {}
+            return ends
         try:
             self._transport.deliver([_message(row) for row in wanted])
         except Exception as error:
-            if len(wanted) == 1:
-                return {wanted[0].id: error}
-            return self._deliver_singly(wanted)
-        return {}
+            if len(wanted) > 1:
+                self._deliver_singly(wanted, ends)
+            else:
+                ends.failed[_subject(wanted[0])] = _Failure(wanted[0], type(error).__name__, error_document(error))
+        return ends
 
-    def _deliver_singly(self, rows: Sequence[BroadcastRow]) -> dict[int, Exception]:
-        """One of the batch may be what the transport refuses; the others must not suffer from it."""
-        failed: dict[int, Exception] = {}
+    def _deliver_singly(self, rows: Sequence[BroadcastRow], ends: _Ends) -> None:
+        """One of the batch may be what the transport refuses; the others must not suffer from it.
+
+        A stop does not wait for as many refusals as there are rows.
+        """
         for row in rows:
+            if self.is_stopping:
+                ends.untried.add(_subject(row))
+                continue
             try:
                 self._transport.deliver([_message(row)])
             except Exception as error:
-                failed[row.id] = error
-        return failed
+                ends.failed[_subject(row)] = _Failure(row, type(error).__name__, error_document(error))
 
-    def _record(
-        self, delivered: Sequence[BroadcastRow], failed: dict[int, Exception], rows: Sequence[BroadcastRow]
-    ) -> None:
-        """Note what became of the batch; an older row than a failed one of its observable waits with it."""
+    def _record(self, rows: Sequence[BroadcastRow], ends: _Ends) -> None:
+        """Note what became of the batch; an older row than the one of its observable that was tried ends with it."""
         broadcasts, settings, process_id = self._core.store.broadcasts, self._core.settings, self.registration.id
-        held = {(row.instance_id, row.observable): failed[row.id] for row in rows if row.id in failed}
-        done = [row for row in delivered if (row.instance_id, row.observable) not in held]
+        untried = [row for row in rows if _subject(row) in ends.untried]
+        done = [row for row in rows if _subject(row) not in ends.untried and _subject(row) not in ends.failed]
+        # An outage fails them all alike, which costs one statement and not one for each.
+        alike: dict[tuple[str, int | None], list[BroadcastRow]] = {}
+        for row in rows:
+            failure = ends.failed.get(_subject(row))
+            if failure is not None:
+                attempts = None if row.attempts >= row.max_attempts else row.attempts
+                alike.setdefault((failure.document, attempts), []).append(row)
 
         def record(tx: Transaction) -> None:
             broadcasts.deliver(tx, done, process_id)
-            for row in rows:
-                error = held.get((row.instance_id, row.observable))
-                if error is None:
-                    continue
-                final = row.attempts >= row.max_attempts
-                until = None if final else tx.now() + timedelta(seconds=settings.pause_after(row.attempts))
-                broadcasts.fail(tx, row, process_id, until=until, error=error_document(error))
+            broadcasts.hand_back(tx, untried, process_id)
+            for (error, attempts), those in alike.items():
+                until = None if attempts is None else tx.now() + timedelta(seconds=settings.pause_after(attempts))
+                broadcasts.fail(tx, those, process_id, until=until, error=error)
 
         try:
             self._core.database.transact("record_broadcasts", record)
-            self._tell(done, [(row, held[row.instance_id, row.observable]) for row in rows if row.id in failed])
+            self._tell(done, ends.failed.values())
         except CommitUnknown:
             # Done, or claimed for too long soon: then delivered once more, which harms nobody.
             self._core.events.announce("commit.unknown", act="record_broadcasts")
 
-    def _tell(self, delivered: Sequence[BroadcastRow], failed: Sequence[tuple[BroadcastRow, Exception]]) -> None:
+    def _tell(self, delivered: Iterable[BroadcastRow], failures: Iterable[_Failure]) -> None:
         events = self._core.events
         for row in delivered:
             events.announce(
@@ -146,7 +155,8 @@ class Broadcaster(Role):
                 revision=row.revision,
                 attempt=row.attempts,
             )
-        for row, error in failed:
+        for failure in failures:
+            row = failure.row
             events.announce(
                 "broadcast.dead" if row.attempts >= row.max_attempts else "broadcast.failed",
                 actor=row.actor,
@@ -156,16 +166,37 @@ class Broadcaster(Role):
                 observable=row.observable,
                 revision=row.revision,
                 attempt=row.attempts,
-                error=type(error).__name__,
+                error=failure.name,
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The row that was tried, the class of its error, and the error's document."""
+
+    row: BroadcastRow
+    name: str
+    document: str
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Of which observables a batch was not delivered: refused, or not tried any more."""
+
+    failed: dict[_Subject, _Failure] = field(default_factory=dict)
+    untried: set[_Subject] = field(default_factory=set)
+
+
+def _subject(row: BroadcastRow) -> _Subject:
+    return row.instance_id, row.observable
+
+
 def _newest(rows: Sequence[BroadcastRow]) -> list[BroadcastRow]:
-    found: dict[tuple[int, str], BroadcastRow] = {}
+    found: dict[_Subject, BroadcastRow] = {}
     for row in rows:
-        known = found.get((row.instance_id, row.observable))
+        known = found.get(_subject(row))
         if known is None or row.revision > known.revision:
-            found[row.instance_id, row.observable] = row
+            found[_subject(row)] = row
     return sorted(found.values(), key=lambda row: row.id)
 
 

@@ -22,14 +22,15 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.ending import Ending
+from flask_solid_objects.runtime.observing import REVISION
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.turn import TurnRunner
 from flask_solid_objects.runtime.turn_ends import Completed, NotActivated, TurnEnd
 from flask_solid_objects.runtime.turnstile import Turnstile
 from flask_solid_objects.runtime.wakeups import AdaptiveInterval, WakeUps
-from flask_solid_objects.store.completion import Claimant
+from flask_solid_objects.store.completion import Claimant, Completion
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import TERMINAL, Claim, Enqueued, MessageRecord, NewMessage
+from flask_solid_objects.values import TERMINAL, Claim, CommittedTurn, Enqueued, MessageRecord, NewMessage
 
 # A caller that nobody wakes looks ever less often, down to a fifth of the setting: looks of many waiters are work too.
 _SLOWER_POLLING = 5
@@ -196,7 +197,11 @@ class Caller:
                 return None
         if isinstance(end, Completed) and end.activation is not None:
             self._turns.deactivate(end.activation, claim)
-        return end if ended.is_certain else None
+        if not ended.is_certain:
+            return None
+        if isinstance(end, Completed) and end.completion.state is not None:
+            self._core.turn_committed(_committed(claim, end.completion, end.completion.state.revision))
+        return end
 
     def _help(self, enqueued: Enqueued, deadline: float) -> bool:
         """Run the head of the actor; False when somebody else has it, so that there is nothing to do but wait."""
@@ -237,6 +242,17 @@ class Caller:
 
     def _now(self) -> float:
         return self._core.seams.clock.monotonic()
+
+
+def _committed(claim: Claim, completion: Completion, revision: int) -> CommittedTurn:
+    changes = () if completion.staged is None else completion.staged.changes
+    return CommittedTurn(
+        key=claim.key,
+        incarnation=claim.lease.instance_id,
+        before=claim.state.revision,
+        revision=revision,
+        observables=tuple(change.name for change in changes if change.name != REVISION),
+    )
 
 
 def _noted(admitted: list[Enqueued], admit: Callable[[Transaction], Enqueued], tx: Transaction) -> Enqueued:

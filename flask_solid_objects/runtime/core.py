@@ -15,6 +15,7 @@ from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
 from flask_solid_objects.store.store import Store
+from flask_solid_objects.values import CommittedTurn
 
 _T = TypeVar("_T")
 
@@ -34,6 +35,10 @@ def _no_binds() -> None:
     return None
 
 
+def ignore(turn: CommittedTurn) -> None:
+    """Nobody wants to hear of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
     """The parts that everything in the runtime is built from; it holds no thread and no connection."""
@@ -49,6 +54,8 @@ class Core:
     has_uncommitted_work: Callable[[], bool] = bool
     # The application's binds that are this database; None when it has none.
     commit_binds: Callable[[], frozenset[str | None] | None] = _no_binds
+    # Hears of each turn that a caller has committed, in the caller's own context; it must return at once.
+    turn_committed: Callable[[CommittedTurn], None] = ignore
     seams: Seams = field(default_factory=Seams)
 
     def refuse_memory(self) -> None:

@@ -7,6 +7,7 @@ nothing half done. No user code runs here.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -24,6 +25,7 @@ from flask_solid_objects.errors import (
 )
 from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.core import Core
+from flask_solid_objects.runtime.passing import attempt_each
 from flask_solid_objects.runtime.recovering import Recovering
 from flask_solid_objects.runtime.turn_ends import error_document
 from flask_solid_objects.runtime.wakeups import WakeUps
@@ -43,13 +45,21 @@ class Delivering:
     def __init__(self, core: Core, wake_ups: WakeUps, recovering: Recovering) -> None:
         self._core, self._wake_ups, self._recovering = core, wake_ups, recovering
 
-    def run_once(self) -> bool:
-        """Deliver what is due, up to a bound; whether there was any."""
+    def run_once(self, is_stopping: Callable[[], bool] = lambda: False) -> bool:
+        """Deliver what is due, up to a bound; whether there was any.
+
+        :param is_stopping: asked before each pair, since a lock may have to be waited for.
+        """
         deliveries = self._core.store.deliveries
         pairs, is_page = self._core.database.read(lambda tx: deliveries.due(tx, _MESSAGES_SEEN))
         # Several roles see the same pairs; starting anywhere, they wait for each other's locks less.
         start = random.randrange(len(pairs)) if pairs else 0  # noqa: S311 - not a secret
-        delivered = sum(self._attempt(pair) for pair in [*pairs[start:], *pairs[:start]])
+        delivered = attempt_each(
+            [*pairs[start:], *pairs[:start]],
+            self._attempt,
+            subject=lambda pair: pair.target,
+            is_stopping=is_stopping,
+        )
         # A page may be full of one stuck pair, behind which others wait.
         return delivered > 0 or is_page
 
@@ -72,7 +82,10 @@ class Delivering:
             return 0
 
     def _transact(self, pair: Pair, most: int) -> int:
-        receiver_id, delivered = self._core.database.transact("deliver", lambda tx: self._deliver(tx, pair, most))
+        database = self._core.database
+        receiver_id, delivered = database.transact(
+            "deliver", lambda tx: self._deliver(tx, pair, most), deadline=database.soon()
+        )
         if delivered:
             self._wake_ups.signal(instance_id=receiver_id, work=True)
         return delivered
@@ -100,11 +113,10 @@ class Delivering:
             try:
                 self._enqueue(tx, delivery, receiver.id, key)
             except MailboxFull as error:
-                until = tx.now() + timedelta(seconds=self._core.settings.pause_after(delivery.attempts + 1))
-                deliveries.postpone(tx, pair, delivery, until=until, error=error_document(error))
-                events.announce_after(
-                    tx, "delivery.postponed", actor=key, effect_id=delivery.effect_id, attempt=delivery.attempts + 1
-                )
+                waited = (tx.now() - delivery.created_at).total_seconds()
+                until = tx.now() + timedelta(seconds=self._core.settings.pause_after_waiting(waited))
+                deliveries.wait(tx, pair, delivery, until=until, error=error_document(error))
+                events.announce_after(tx, "delivery.postponed", actor=key, effect_id=delivery.effect_id, waited=waited)
                 break
             except _FINAL as error:
                 deliveries.bury(tx, delivery, error_document(error))

@@ -10,6 +10,9 @@ from flask_solid_objects.runtime.claiming import take_over
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.store.transaction import Transaction
 
+# There is one for each role that died in the moment of its claim; more than these follow at the next clean-up.
+_ORPHANS_AT_ONCE = 100
+
 
 class Deregistration:
     """Ends registrations, one's own and those of the dead."""
@@ -24,7 +27,9 @@ class Deregistration:
         for process_id in dead:
             self.deregister(process_id, crashed=True)
             self._core.events.announce("process.pruned", process_id=process_id)
-        self._core.database.transact("free", lambda tx: store.effects.release_orphans(tx, threshold))
+        orphans = self._core.database.read(lambda tx: store.effects.orphans(tx, threshold, _ORPHANS_AT_ONCE))
+        if orphans:
+            self._core.database.transact("free", lambda tx: store.effects.release_orphans(tx, orphans, threshold))
         return len(dead)
 
     def deregister(self, process_id: str, *, crashed: bool) -> int:

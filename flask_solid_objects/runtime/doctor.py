@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, TypeAlias
 
 from flask_solid_objects.actors.actor import Actor
@@ -12,7 +12,7 @@ from flask_solid_objects.actors.operation import operation
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.runtime.policies import Policies
 from flask_solid_objects.runtime.references import make_reference
-from flask_solid_objects.runtime.runtime import Runtime
+from flask_solid_objects.runtime.runtime import RoleCounts, Runtime
 from flask_solid_objects.runtime.transport_postgresql import PROBE_SECONDS
 from flask_solid_objects.store.inspection import inspect_invariants, inspect_schema, inspect_server
 
@@ -111,8 +111,9 @@ class Doctor:
 
     def _pool(self) -> Check:
         settings = self._core.settings
-        size, needed = settings.pool_size + settings.max_overflow, settings.worker_count + 1 + _OTHER_CONNECTIONS
-        text = f"up to {size} connections for {settings.worker_count} workers, maintenance and callers"
+        threads = sum(asdict(RoleCounts.of(settings)).values())
+        size, needed = settings.pool_size + settings.max_overflow, threads + _OTHER_CONNECTIONS
+        text = f"up to {size} connections for {threads} threads of roles, and callers"
         limit = inspect_server(self._core.database, self._core.store.tables).max_connections
         if size < needed:
             remedy = f"Set SOLID_OBJECTS_POOL_SIZE to {needed} or more."

@@ -20,7 +20,7 @@ from flask_solid_objects.errors import (
     PayloadTooLarge,
     Rejected,
 )
-from flask_solid_objects.runtime.claiming import CRASHED
+from flask_solid_objects.runtime.claiming import CrashedWorker
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
 from flask_solid_objects.runtime.process import Keeper
@@ -32,7 +32,11 @@ from flask_solid_objects.store.effects import EffectRow
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import EffectContext
 
-_FINAL = (NonRetryableError, Rejected, InvalidArguments)
+_FINAL = (NonRetryableError, InvalidArguments)
+_CRASHED = effect_error_document(
+    CrashedWorker("The process that ran this effect died or stalled on every attempt; it did not raise an error."),
+    "unknown",
+)
 
 
 class EffectWorker(Role):
@@ -49,7 +53,7 @@ class EffectWorker(Role):
 
     def run_once(self) -> bool:
         """Deliver messages that are due, look for abandoned effects now and then, and run one effect."""
-        worked = self._delivering.run_once()
+        worked = self._delivering.run_once(lambda: self.is_stopping)
         self._recover()
         row = self._claim()
         if row is None:
@@ -99,7 +103,7 @@ class EffectWorker(Role):
         effect = self._core.registry.effects.find(row.name)
         assert effect is not None, "only registered names are claimed"
         if row.is_exhausted:
-            self._fail(row, CRASHED, "CrashedWorker")
+            self._fail(row, _CRASHED, "CrashedWorker")
             return
         try:
             value = self._core.run_actor_code(lambda: _run(effect, row))
@@ -115,18 +119,18 @@ class EffectWorker(Role):
             result = effect.signature.encode_result(value, self._core.settings.max_result_bytes)
         except (InvalidPayload, PayloadTooLarge) as error:
             # The work was done, so trying again would do it twice; that its result cannot be stored is a failure.
-            self._fail(row, effect_error_document(error), type(error).__name__)
+            self._fail(row, effect_error_document(error, "done"), type(error).__name__)
             return
         self._end(row, status="completed", result=result, error=None, callback=row.on_success, told={"result": result})
 
     def _failed(self, row: EffectRow, error: BaseException) -> None:
-        document, name = effect_error_document(error), type(error).__name__
         if isinstance(error, Rejected):
             # The outside said no: an answer for the actor, nothing for an operator.
-            self._end(
-                row, status="completed", result=None, error=document, callback=row.on_failure, told={"error": document}
-            )
-        elif isinstance(error, _FINAL) or row.attempts >= row.max_attempts:
+            said = effect_error_document(error, "rejected")
+            self._end(row, status="completed", result=None, error=said, callback=row.on_failure, told={"error": said})
+            return
+        document, name = effect_error_document(error, "unknown"), type(error).__name__
+        if isinstance(error, _FINAL) or row.attempts >= row.max_attempts:
             self._fail(row, document, name)
         else:
             pause = timedelta(seconds=self._core.settings.pause_after(row.attempts))

@@ -8,14 +8,15 @@ that changed has watchers.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, UnknownActorType
+from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded
 from flask_solid_objects.runtime.core import Core
-from flask_solid_objects.runtime.viewing import NEVER_USED, View, Viewing
+from flask_solid_objects.runtime.viewing import NEVER_USED, Viewing
 from flask_solid_objects.runtime.wakeups import WakeUps
 from flask_solid_objects.store.views import ViewRow
 from flask_solid_objects.values import ActorKey
@@ -26,40 +27,40 @@ _PACE_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A change of one actor; ``previous`` is the revision that was told before this one.
-
-    ``names`` is None when anything may have changed. ``row`` is what the change was read from, for payloads; None when
-    the actor was destroyed.
-    """
+    """A change of one actor, with the row that it was read from; None when this incarnation was destroyed."""
 
     key: ActorKey
     incarnation: int
     revision: int
-    previous: int
-    names: list[str] | None
-    values: dict[str, Any]
     row: ViewRow | None
+    values: dict[str, Any] = field(default_factory=dict)
     watchers: int = 1
 
     @property
-    def is_gone(self) -> bool:
-        return self.row is None
+    def pair(self) -> tuple[int, float]:
+        """What is newer compares as greater; the end of an incarnation is newer than all that it committed."""
+        return self.incarnation, math.inf if self.row is None else self.revision
 
 
 class Watcher(Protocol):
-    """Hears of changes; must return at once and not raise."""
+    """Hears of changes, of some more than once; must return at once."""
 
     def notify(self, notice: Notice) -> None: ...
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One actor that somebody watches, with the pair that was told last."""
+    """One actor that somebody watches, with the pair that all of them know."""
 
     key: ActorKey
     incarnation: int = NEVER_USED
     revision: int = 0
+    is_read: bool = False
     watchers: set[Watcher] = field(default_factory=set)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        return self.incarnation, self.revision
 
 
 class Relay:
@@ -71,7 +72,7 @@ class Relay:
         self._watched: dict[ActorKey, _Watched] = {}
         self._by_id: dict[int, _Watched] = {}
         self._dirty: set[int] = set()
-        self._anything = False
+        self._anything = self._births = False
         self._ready, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._unlisten: Callable[[], None] | None = None
@@ -92,17 +93,22 @@ class Relay:
                 del self._watched[key]
                 self._by_id.pop(watched.incarnation, None)
 
-    def seen(self, view: View) -> None:
-        """Somebody who watches has read this pair: what is told later starts from it."""
+    def seen(self, key: ActorKey, row: ViewRow | None) -> None:
+        """Somebody who watches has read this: whoever of them has read the oldest is told all that came after."""
+        pair = (NEVER_USED, 0) if row is None else (row.id, row.revision)
         with self._lock:
-            watched = self._watched.get(view.key)
-            if watched is None or (view.incarnation, view.revision) <= (watched.incarnation, watched.revision):
+            watched = self._watched.get(key)
+            if watched is None or (watched.is_read and pair == watched.pair):
                 return
-            if len(watched.watchers) == 1:
-                self._advance(watched, view.incarnation, view.revision)
+            first, watched.is_read = not watched.is_read, True
+            if first or pair < watched.pair:
+                self._advance(watched, *pair)
+            if first:
                 return
-            # Others have not been told of this pair yet.
-            self._anything = True
+            if watched.incarnation == NEVER_USED:
+                self._births = True
+            else:
+                self._dirty.add(watched.incarnation)
         self._ready.set()
 
     @property
@@ -141,8 +147,8 @@ class Relay:
                         self._dirty.add(instance_id)
                     elif len(self._by_id) < len(self._watched):
                         # Perhaps the first use of an actor that is watched before it exists.
-                        self._anything = True
-            relevant = self._anything or bool(self._dirty)
+                        self._births = True
+            relevant = self._anything or self._births or bool(self._dirty)
         if relevant:
             self._ready.set()
 
@@ -157,92 +163,92 @@ class Relay:
                 self._look(everything=not hinted)
             except (DatabaseDeadlineExceeded, CommitUnknown) as error:
                 self._core.events.announce("relay.paused", error=type(error).__name__)
-                clock.wait(self._stopping, clock.jitter(1.0))
+                self._look_again_later()
             except Exception as error:
                 # Whatever it was: the next look compares again, and nobody else may suffer from it.
                 self._core.events.announce("relay.failed", error=type(error).__name__)
-                clock.wait(self._stopping, clock.jitter(1.0))
+                self._look_again_later()
             clock.wait(self._stopping, _PACE_SECONDS)
 
+    def _look_again_later(self) -> None:
+        with self._lock:
+            self._anything = True
+        self._ready.set()
+        self._core.seams.clock.wait(self._stopping, self._core.seams.clock.jitter(1.0))
+
     def _look(self, *, everything: bool) -> None:
+        """Compare what is watched with the rows; at most three statements, for each 200 actors that they concern."""
         with self._lock:
             everything = everything or self._anything
-            dirty = list(self._by_id) if everything else [each for each in self._dirty if each in self._by_id]
-            unborn = (
-                [each.key for each in self._watched.values() if each.incarnation == NEVER_USED] if everything else []
-            )
-            self._dirty, self._anything = set(), False
+            ids = list(self._by_id) if everything else [each for each in self._dirty if each in self._by_id]
+            births = self._births or everything
+            unborn = [each.key for each in self._watched.values() if each.incarnation == NEVER_USED] if births else []
+            self._dirty, self._anything, self._births = set(), False, False
         views, database = self._core.store.views, self._core.database
-        known = database.read(lambda tx: views.revisions(tx, dirty)) if dirty else {}
-        with self._lock:
-            behind = [
-                each for each in dirty if each in self._by_id and known.get(each, -1) > self._by_id[each].revision
-            ]
-            gone = [self._by_id[each] for each in dirty if each not in known and each in self._by_id]
+        known = database.read(lambda tx: views.revisions(tx, ids)) if ids else {}
+        gone = self._gone(ids, known)
+        # Whoever was destroyed may have been used again since.
+        keys = [*unborn, *(each.key for each in gone)]
+        found = database.read(lambda tx: views.find_many(tx, keys)) if keys else []
+        behind = self._behind(known)
         rows = database.read(lambda tx: views.rows(tx, behind)) if behind else []
-        for key in unborn:
-            row = database.read(lambda tx, key=key: views.find(tx, key))  # type: ignore[misc]
-            if row is not None:
-                rows.append(row)
         for watched in gone:
             self._tell_gone(watched)
         for row in rows:
             self._tell(row)
+        for row in found:
+            # Before its first commit an actor shows what one that was never used does.
+            if row.revision:
+                self._tell(row)
+        self._core.seams.checkpoints.reach("relay.looked", everything=everything)
+
+    def _gone(self, ids: list[int], known: dict[int, int]) -> list[_Watched]:
+        with self._lock:
+            return [self._by_id[each] for each in ids if each not in known and each in self._by_id]
+
+    def _behind(self, known: dict[int, int]) -> list[int]:
+        with self._lock:
+            watched = [(each, self._by_id[each].revision) for each in known if each in self._by_id]
+        return [each for each, told in watched if known[each] > told]
 
     def _tell(self, row: ViewRow) -> None:
         with self._lock:
             watched = self._watched.get(row.key)
-            if watched is None or (row.id, row.revision) <= (watched.incarnation, watched.revision):
+            if watched is None or (row.id, row.revision) <= watched.pair:
                 return
-            same = row.id == watched.incarnation
-            previous = watched.revision
-            names = [name for name, at in row.changed_at.items() if at > previous] if same else None
-            self._advance(watched, row.id, row.revision)
+        values = self._viewing.values_to_tell(row)
+        self._core.seams.checkpoints.reach("relay.telling", key=row.key, incarnation=row.id, revision=row.revision)
+        with self._lock:
+            if (row.id, row.revision) > watched.pair:
+                watched.is_read = True
+                self._advance(watched, row.id, row.revision)
             watchers = list(watched.watchers)
         notice = Notice(
             key=row.key,
             incarnation=row.id,
             revision=row.revision,
-            previous=previous if same else 0,
-            names=names,
-            values=self._values(row),
             row=row,
+            values=values,
             watchers=len(watchers),
         )
-        self._core.seams.checkpoints.reach("relay.telling", notice=notice)
-        for watcher in watchers:
-            watcher.notify(notice)
+        self._notify(watchers, notice)
 
     def _tell_gone(self, watched: _Watched) -> None:
         with self._lock:
-            self._by_id.pop(watched.incarnation, None)
             watchers, incarnation, revision = list(watched.watchers), watched.incarnation, watched.revision
-            watched.incarnation, watched.revision = NEVER_USED, 0
-        notice = Notice(
-            key=watched.key,
-            incarnation=incarnation,
-            revision=revision,
-            previous=revision,
-            names=None,
-            values={},
-            row=None,
-        )
+            self._advance(watched, NEVER_USED, 0)
+        self._notify(watchers, Notice(key=watched.key, incarnation=incarnation, revision=revision, row=None))
+
+    def _notify(self, watchers: list[Watcher], notice: Notice) -> None:
         for watcher in watchers:
-            watcher.notify(notice)
+            try:
+                watcher.notify(notice)
+            except Exception as error:
+                # The others must hear of it all the same.
+                self._core.events.announce("relay.watcher_failed", actor=notice.key, error=type(error).__name__)
 
     def _advance(self, watched: _Watched, incarnation: int, revision: int) -> None:
         self._by_id.pop(watched.incarnation, None)
         watched.incarnation, watched.revision = incarnation, revision
         if incarnation != NEVER_USED:
             self._by_id[incarnation] = watched
-
-    def _values(self, row: ViewRow) -> dict[str, Any]:
-        """The shared values; none when this code cannot read the state, so that the change is told all the same."""
-        try:
-            definition = self._core.registry.get(row.key.actor_type)
-            return self._viewing.shared_values(definition, row, row.key)
-        except UnknownActorType:
-            return {}
-        except Exception as error:
-            self._core.events.announce("relay.values_failed", actor=row.key, error=type(error).__name__)
-            return {}

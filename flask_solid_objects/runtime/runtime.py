@@ -10,8 +10,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, cast
 
 from flask_solid_objects.actors.definition import OperationDefinition, Target
 from flask_solid_objects.actors.message import Message
@@ -69,6 +69,16 @@ class RoleCounts:
         )
 
 
+class Part(Protocol):
+    """What another layer keeps in each operating-system process, such as its open sockets."""
+
+    def stop(self) -> None:
+        """End it, before the threads that it depends on end."""
+
+
+_PartT = TypeVar("_PartT", bound=Part)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Process:
     """The parts that belong to one operating-system process: threads, claims, a registration."""
@@ -86,6 +96,8 @@ class _Process:
     recovering: Recovering
     viewing: Viewing
     relay: Relay
+    # What other layers keep per process, by name.
+    parts: dict[str, Part] = field(default_factory=dict)
 
 
 class Runtime:
@@ -97,7 +109,6 @@ class Runtime:
         self._lock = threading.Lock()
         self._lock_pid = os.getpid()
         self._process: _Process | None = None
-        self._closers: list[Callable[[], None]] = []
 
     @property
     def settings(self) -> Settings:
@@ -220,9 +231,15 @@ class Runtime:
         if not report.ok:
             raise InvalidSchema(report.problems)
 
-    def on_close(self, closer: Callable[[], None]) -> None:
-        """Run something before the threads of this process are stopped, such as closing what depends on them."""
-        self._closers.append(closer)
+    def part(self, name: str, make: Callable[[], _PartT]) -> _PartT:
+        """Something of which each process has one: made at the first use, anew after a fork, stopped by ``close``."""
+        while True:
+            here = self._here()
+            with self._lock:
+                if self._process is here:
+                    if name not in here.parts:
+                        here.parts[name] = make()
+                    return cast(_PartT, here.parts[name])
 
     def close(self, *, keep_connections: bool = False) -> None:
         """Stop the threads of this process, deregister its caller, close its connections; may be called twice.
@@ -236,9 +253,8 @@ class Runtime:
                 # Nothing ran here, but the schema may have been looked at.
                 self.core.database.dispose()
             return
-        closers, self._closers = self._closers, []
-        for closer in closers:
-            closer()
+        for part in process.parts.values():
+            part.stop()
         process.relay.stop()
         process.wake_ups.stop()
         process.keeper.stop()

@@ -23,6 +23,7 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.delivering import Delivering
+from flask_solid_objects.runtime.passing import attempt_each
 from flask_solid_objects.runtime.process import Keeper
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.turn_ends import error_document
@@ -49,7 +50,7 @@ class ReminderScheduler(Role):
     def run_once(self) -> bool:
         """Ring a page of due reminders, and deliver messages that are due."""
         rung = self.ring_due()
-        return self._delivering.run_once() or rung > 0
+        return self._delivering.run_once(lambda: self.is_stopping) or rung > 0
 
     def ring_due(self, now: datetime | None = None, most: int = _AT_ONCE) -> int:
         """Ring what is due, up to ``most``; how many rang.
@@ -60,12 +61,18 @@ class ReminderScheduler(Role):
         due = self._core.database.read(lambda tx: reminders.due(tx, now or tx.now(), most))
         # Several schedulers see the same page; starting anywhere, they wait for each other's locks less.
         start = random.randrange(len(due)) if due else 0  # noqa: S311 - not a secret
-        return sum(self._ring(row, now) for row in [*due[start:], *due[:start]] if not self.is_stopping)
+        return attempt_each(
+            [*due[start:], *due[:start]],
+            lambda row: self._ring(row, now),
+            subject=lambda row: row.instance_id,
+            is_stopping=lambda: self.is_stopping,
+        )
 
     def _ring(self, row: ReminderRow, now: datetime | None) -> bool:
         self._core.seams.checkpoints.reach("reminder.due", row=row)
         try:
-            rang = self._core.database.transact("ring", lambda tx: self._ring_locked(tx, row, now))
+            database = self._core.database
+            rang = database.transact("ring", lambda tx: self._ring_locked(tx, row, now), deadline=database.soon())
         except (CommitUnknown, DatabaseDeadlineExceeded):
             # Either it rang or it did not; the row says which, at the next look.
             raise

@@ -59,7 +59,7 @@ class Sending:
 
     def send_with(self, session: AnySession, new: NewMessage, message: Message[Any]) -> None:
         """Let the message commit and roll back with the caller's transaction."""
-        pending = PendingSends(write=self._write_all, committed=self._committed)
+        pending = PendingSends(write=self._write_all, committed=self._committed, rolled_back=self._rolled_back)
         self._outbox.add(session, _Pending(new, message), pending)
 
     def _admit(self, new: NewMessage) -> Enqueued:
@@ -135,6 +135,11 @@ class Sending:
             assert pending.enqueued is not None, "what was committed has its number"
             self._core.events.announce_enqueued(pending.new, pending.enqueued)
             self._warn_without_worker(pending.new.key.actor_type)
+
+    @staticmethod
+    def _rolled_back(items: Sequence[Any]) -> None:
+        for pending in items:
+            pending.message._assign(id=None, sequence=None, instance_id=None)
 
     def _sent(self, new: NewMessage, enqueued: Enqueued) -> None:
         self._wake_ups.signal(instance_id=enqueued.instance_id, work=True)

@@ -23,7 +23,7 @@ from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.remembered import remember
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.completion import Completion, Failure
-from flask_solid_objects.values import Claim
+from flask_solid_objects.values import Claim, EffectOutcome
 
 _ERROR_BYTES = 8192
 _BACKTRACE_LINES = 50
@@ -116,24 +116,33 @@ def failure_of(claim: Claim, error: BaseException, settings: Settings) -> Failed
 
 def error_document(error: BaseException) -> str:
     """The stored form of an error: its class, its text cut to 8 KiB, and the last 50 lines of its backtrace."""
-    lines = "".join(traceback.format_exception(error)).splitlines()
-    document: dict[str, Any] = {
-        "class": type(error).__qualname__,
-        "message": _cut(_text(error)),
-        "backtrace": [_storable(line) for line in lines[-_BACKTRACE_LINES:]],
-    }
-    return encode(document, path="error")
+    return encode(_described(error), path="error")
 
 
-def effect_error_document(error: BaseException) -> str:
-    """The same for an effect, whose rejection keeps its code and details for the actor that is told."""
+def effect_error_document(error: BaseException, outcome: EffectOutcome) -> str:
+    """The same for an effect, an ``EffectError``; a rejection keeps its code and details for the actor that is told."""
     if not isinstance(error, Rejected):
-        return error_document(error)
-    document = {"class": "Rejected", "message": _cut(error.message), "backtrace": [], "code": str(error.code)}
+        return encode({**_described(error), "outcome": outcome}, path="error")
+    document = {
+        "class": "Rejected",
+        "message": _cut(error.message),
+        "backtrace": [],
+        "outcome": outcome,
+        "code": str(error.code),
+    }
     try:
         return encode({**document, "details": error.details}, path="error")
     except InvalidPayload:
         return encode(document, path="error")
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return {
+        "class": type(error).__qualname__,
+        "message": _cut(_text(error)),
+        "backtrace": [_storable(line) for line in lines[-_BACKTRACE_LINES:]],
+    }
 
 
 def _text(error: BaseException) -> str:

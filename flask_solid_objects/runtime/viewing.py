@@ -29,13 +29,6 @@ class View:
     incarnation: int
     revision: int
     values: Mapping[str, Any]
-    changed_at: Mapping[str, int]
-
-    def changed_since(self, incarnation: int, revision: int) -> list[str] | None:
-        """The observables that changed after a pair; None when nobody can say, as after a new incarnation."""
-        if incarnation != self.incarnation:
-            return None
-        return [name for name, at in self.changed_at.items() if at > revision]
 
 
 class Viewing:
@@ -55,6 +48,13 @@ class Viewing:
         """The row of the living incarnation, from which several views can be made that agree."""
         return self._core.database.read(lambda tx: self._core.store.views.find(tx, key))
 
+    def rows(self, keys: Collection[ActorKey]) -> dict[ActorKey, ViewRow]:
+        """The same of several actors in one statement, for up to 200 of them; who is missing has none."""
+        if not keys:
+            return {}
+        views, wanted = self._core.store.views, list(keys)
+        return {row.key: row for row in self._core.database.read(lambda tx: views.find_many(tx, wanted))}
+
     def view(self, definition: ActorDefinition, key: ActorKey, row: ViewRow | None, names: Collection[str]) -> View:
         """The same from a row that was read."""
         text, version = ("{}", definition.state_version) if row is None else (row.state, row.version)
@@ -68,7 +68,6 @@ class Viewing:
             incarnation=NEVER_USED if row is None else row.id,
             revision=0 if row is None else row.revision,
             values=values,
-            changed_at={} if row is None else row.changed_at,
         )
 
     def shared_values(self, definition: ActorDefinition, row: ViewRow | None, key: ActorKey) -> dict[str, Any]:
@@ -78,6 +77,14 @@ class Viewing:
             return {}
         values = decode(encode(dict(self.view(definition, key, row, names).values), path="values"))
         return {name: value for name, value in values.items() if not isinstance(value, list | dict)}
+
+    def values_to_tell(self, row: ViewRow) -> dict[str, Any]:
+        """The same; none when this code cannot read the state, so that the change is told all the same."""
+        try:
+            return self.shared_values(self._core.registry.get(row.key.actor_type), row, row.key)
+        except Exception as error:
+            self._core.events.announce("view.failed", actor=row.key, error=type(error).__name__)
+            return {}
 
     def payload(self, definition: ActorDefinition, row: ViewRow, name: str, viewer: str, limit: int) -> Any:
         """A projection for one viewer, as plain JSON."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, or_, select, update
+from sqlalchemy import Select, and_, bindparam, case, exists, or_, select, update
 
-from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey
@@ -21,7 +22,7 @@ from flask_solid_objects.values import ActorKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastRow:
-    """A stored broadcast; ``attempts`` includes the one that runs."""
+    """A stored broadcast; ``attempts`` includes the one that runs, also when that is one too many."""
 
     id: int
     broadcast_id: str
@@ -69,37 +70,47 @@ class Broadcasts:
             .where(b.c.claimed_by == bindparam("w_process"), b.c.status == "processing")
             .values(status="pending", claimed_by=None, claimed_at=None, available_at=dialect.now)
         )
-        self._newer = dialect.compile(
-            select(b.c.id)
-            .where(
-                b.c.instance_id == bindparam("instance_id"),
-                b.c.observable_name == bindparam("observable"),
-                b.c.status == "delivered",
-                b.c.revision > bindparam("revision"),
-            )
-            .limit(1)
-        )
-        self._value = dialect.compile(
-            select(b.c.value, b.c.revision)
-            .where(b.c.instance_id == bindparam("instance_id"), b.c.observable_name == bindparam("observable"))
-            .order_by(b.c.revision.desc())
-            .limit(1)
-        )
-        self._lists: dict[tuple[str, int], Statement] = {}
         self._by_id = dialect.compile(self.select_rows().where(b.c.broadcast_id == bindparam("broadcast_id")))
+        self._prepare_lists()
+
+    def _prepare_lists(self) -> None:
+        b, dialect = self._table, self._dialect
+        self._read = Listed(dialect, b.c.id, lambda ids: self.select_rows().where(b.c.id.in_(ids)).order_by(b.c.id))
+        changed = update(b).values(updated_at=dialect.now)
+        claimed = changed.values(status="processing", attempt_count=b.c.attempt_count + 1, claimed_at=dialect.now)
+        self._claim = Listed(dialect, b.c.id, lambda ids: claimed.where(b.c.id.in_(ids)), "claimed_by")
+        mine = changed.where(b.c.status == "processing", b.c.claimed_by == bindparam("w_process"))
+        freed = mine.values(claimed_by=None, claimed_at=None)
+        delivered = freed.values(status="delivered", delivered_at=dialect.now, error=None)
+        self._deliver = Listed(dialect, b.c.id, lambda ids: delivered.where(b.c.id.in_(ids)))
+        untried = freed.values(status="pending", attempt_count=b.c.attempt_count - 1)
+        self._hand_back = Listed(dialect, b.c.id, lambda ids: untried.where(b.c.id.in_(ids)))
+        begun = case((b.c.attempt_count > b.c.max_attempts, b.c.max_attempts), else_=b.c.attempt_count)
+        failed = freed.values(attempt_count=begun)
+        self._fail = Listed(
+            dialect, b.c.id, lambda ids: failed.where(b.c.id.in_(ids)), "status", "available_at", "error"
+        )
+        n = b.alias("newer")
+        # Revisions rise with ids, so that only what came later is looked at.
+        later = (n.c.instance_id == b.c.instance_id, n.c.id > b.c.id, n.c.observable_name == b.c.observable_name)
+        newer = exists(select(n.c.id).where(*later, n.c.revision > b.c.revision, n.c.status == "delivered"))
+        self._superseded = Listed(
+            dialect, b.c.id, lambda ids: select(b.c.id).where(b.c.id.in_(ids), newer.correlate(b))
+        )
 
     def claim(self, tx: Transaction, process_id: str, most: int, *, stale_seconds: float) -> list[BroadcastRow]:
-        """Claim what is due, or was claimed too long ago by somebody who never came back."""
+        """Claim what is due, or one row that was claimed too long ago by somebody who never came back.
+
+        It may have been what ended them, and must not take the attempts of others along.
+        """
         now = tx.now()
-        ids = [row[0] for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
-        if len(ids) < most:
-            stale = self._stale_at(now, stale_seconds)
-            ids += [row[0] for row in tx.rows(self._stale, stale=stale, most=most - len(ids))]
+        ids = [row[0] for row in tx.rows(self._stale, stale=self._stale_at(now, stale_seconds), most=1)]
+        if not ids:
+            ids = [row[0] for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
         if not ids:
             return []
-        given = self._numbered(ids)
-        tx.write(self._list("claim", len(ids)), claimed_by=process_id, **given)
-        return [self.row_of(row) for row in tx.rows(self._list("read", len(ids)), **given)]
+        self._claim.write(tx, ids, claimed_by=process_id)
+        return [self.row_of(row) for row in self._read.rows(tx, ids)]
 
     def has_work(self, tx: Transaction, *, stale_seconds: float) -> bool:
         """A look without locks, so that an idle role does not write, nor one while others deliver."""
@@ -109,34 +120,32 @@ class Broadcasts:
 
     def deliver(self, tx: Transaction, rows: Sequence[BroadcastRow], process_id: str) -> None:
         """Mark rows delivered that this process still has."""
-        if rows:
-            statement = self._list("deliver", len(rows))
-            tx.write(statement, w_process=process_id, **self._numbered([row.id for row in rows]))
+        self._deliver.write(tx, [row.id for row in rows], w_process=process_id)
 
-    def fail(self, tx: Transaction, row: BroadcastRow, process_id: str, *, until: datetime | None, error: str) -> None:
-        """Let a row be tried again at a time, or end it as dead."""
-        tx.write(
-            self._list("fail", 1),
+    def fail(
+        self, tx: Transaction, rows: Sequence[BroadcastRow], process_id: str, *, until: datetime | None, error: str
+    ) -> None:
+        """Let rows that this process still has be tried again at a time, or end them as dead."""
+        self._fail.write(
+            tx,
+            [row.id for row in rows],
             w_process=process_id,
             status="dead" if until is None else "pending",
             available_at=self._dialect.encode_time(until or tx.now()),
             error=error,
-            **self._numbered([row.id]),
         )
 
-    def is_superseded(self, tx: Transaction, row: BroadcastRow) -> bool:
-        """Whether a newer revision of the same observable was delivered already."""
-        found = tx.one(self._newer, instance_id=row.instance_id, observable=row.observable, revision=row.revision)
-        return found is not None
+    def hand_back(self, tx: Transaction, rows: Sequence[BroadcastRow], process_id: str) -> None:
+        """Give back rows that were not tried, uncounted."""
+        self._hand_back.write(tx, [row.id for row in rows], w_process=process_id)
+
+    def superseded(self, tx: Transaction, rows: Sequence[BroadcastRow]) -> set[int]:
+        """The ids of those of which a newer revision of the same observable was delivered already."""
+        return {row[0] for row in self._superseded.rows(tx, [row.id for row in rows])}
 
     def release(self, tx: Transaction, process_id: str) -> int:
         """Free what a process held."""
         return tx.write(self._release, w_process=process_id)
-
-    def latest_value(self, tx: Transaction, instance_id: int, observable: str) -> tuple[str, int] | None:
-        """The newest shared value of an observable and its revision; transports carry metadata only."""
-        row = tx.one(self._value, instance_id=instance_id, observable=observable)
-        return None if row is None else (self._dialect.decode_json(row[0]), row[1])
 
     def find(self, tx: Transaction, broadcast_id: str) -> BroadcastRow | None:
         row = tx.one(self._by_id, broadcast_id=broadcast_id)
@@ -174,29 +183,3 @@ class Broadcasts:
 
     def _stale_at(self, now: datetime, seconds: float) -> Any:
         return self._dialect.encode_time(now - timedelta(seconds=seconds))
-
-    def _list(self, act: str, count: int) -> Statement:
-        """A statement on a number of rows by id, compiled once for each number."""
-        statement = self._lists.get((act, count))
-        if statement is None:
-            statement = self._lists[act, count] = self._compile(act, count)
-        return statement
-
-    def _compile(self, act: str, count: int) -> Statement:
-        b, now = self._table, self._dialect.now
-        ids = b.c.id.in_([bindparam(f"w_id_{n}", type_=b.c.id.type) for n in range(count)])
-        if act == "read":
-            return self._dialect.compile(self.select_rows().where(ids).order_by(b.c.id))
-        changed = update(b).where(ids).values(updated_at=now)
-        if act == "claim":
-            claimed = changed.values(status="processing", attempt_count=b.c.attempt_count + 1, claimed_at=now)
-            return self._dialect.compile(claimed, "claimed_by")
-        mine = changed.where(b.c.status == "processing", b.c.claimed_by == bindparam("w_process"))
-        freed = mine.values(claimed_by=None, claimed_at=None)
-        if act == "deliver":
-            return self._dialect.compile(freed.values(status="delivered", delivered_at=now, error=None))
-        return self._dialect.compile(freed, "status", "available_at", "error")
-
-    @staticmethod
-    def _numbered(ids: Sequence[int]) -> dict[str, int]:
-        return {f"w_id_{n}": row_id for n, row_id in enumerate(ids)}

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.sql import visitors
 
 from flask_solid_objects.errors import CommitActionUnavailable
+from flask_solid_objects.store.dialects import Dialect
 from flask_solid_objects.store.statements import ends_transaction
 from flask_solid_objects.store.transaction import Transaction
 
@@ -23,16 +24,22 @@ class CommitSession(Session):
     refused: a write there could not commit together with the turn.
     """
 
-    def __init__(self, connection: Connection, bind_keys: Collection[str | None] | None) -> None:
+    def __init__(self, connection: Connection, dialect: Dialect, bind_keys: Collection[str | None] | None) -> None:
         super().__init__(bind=connection, join_transaction_mode="create_savepoint")
+        self._connection, self._dialect = connection, dialect
         self._bind_keys, self._turns = bind_keys, connection.get_transaction()
 
     def check_open(self) -> None:
         """Make sure that the turn's transaction is still the one that was open in the beginning.
 
-        :raises CommitActionUnavailable: a commit action has ended it, and took no notice of the error.
+        :raises CommitActionUnavailable: a commit action has ended it, and took no notice of the error, or had none
+            since it asked the driver.
         """
         if self._turns is None or not self._turns.is_active:
+            raise _unavailable()
+        if self._connection.invalidated or self._connection.closed:
+            return
+        if not self._dialect.may_be_in_transaction(self._connection.connection.driver_connection):
             raise _unavailable()
 
     def get_bind(self, mapper: Any = None, *, clause: Any = None, **options: Any) -> Any:
@@ -62,7 +69,7 @@ def commit_session(tx: Transaction, bind_keys: Collection[str | None] | None) ->
     assert connection is not None, "units of the runtime have one"
     event.listen(connection, "commit", _refuse_commit)
     event.listen(connection, "before_cursor_execute", _refuse_what_ends)
-    session = CommitSession(connection, bind_keys)
+    session = CommitSession(connection, tx.dialect, bind_keys)
     try:
         yield session
     except BaseException:

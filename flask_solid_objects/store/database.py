@@ -22,6 +22,7 @@ from flask_solid_objects.errors import CommitUnknown, DatabaseDeadlineExceeded, 
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.dialects import Dialect, Fault, dialect_for
+from flask_solid_objects.store.shared_connection import take_turns
 from flask_solid_objects.store.transaction import Transaction
 
 _T = TypeVar("_T")
@@ -29,6 +30,8 @@ _log = logging.getLogger("flask_solid_objects.database")
 
 # How long a unit that no caller waits for keeps trying before its role backs off.
 BACKGROUND_SECONDS = 30.0
+# How long one that has more rows to look at waits for one of them.
+ROW_SECONDS = 1.0
 # Servers and locks count in small integers; a longer wait is repeated like any other that ended without its lock.
 _LONGEST_WAIT = 86_400.0
 
@@ -41,7 +44,9 @@ class _PerProcess:
     engine: Engine | None = None
     checked: bool = False
     making: threading.Lock = field(default_factory=threading.Lock)
-    writer: threading.Lock = field(default_factory=threading.Lock)
+    # Of the thread whose unit is open; what the application does on a shared connection takes it for each step.
+    writer: Any = field(default_factory=threading.RLock)
+    writing: int | None = None
 
 
 class Database:
@@ -136,6 +141,10 @@ class Database:
             clock.pause(pause)
             repetition += 1
 
+    def soon(self) -> float | None:
+        """A deadline for one of many rows, whose lock somebody may hold for long; where all wait for one lock, none."""
+        return None if self.dialect.single_writer else self.seams.clock.monotonic() + ROW_SECONDS
+
     def read(self, work: Callable[[Transaction], _T], *, deadline: float | None = None) -> _T:
         """Run a few plain reads on one connection; repeat them when the connection turns out to be dead."""
         if not self.is_memory:
@@ -148,8 +157,14 @@ class Database:
             return work(Transaction(cursor, self.dialect, self.seams.checkpoints))
 
     def _taken(self) -> Any:
-        """The one connection of a database in memory while the application has a transaction open on it, else None."""
-        if self._process().writer.locked() or not self.is_memory or not isinstance(self.engine.pool, StaticPool):
+        """The one connection of a database in memory while this thread may not begin on it, else None.
+
+        Then the application has a transaction open, or this very thread is in a unit.
+        """
+        writing = self._process().writing
+        if writing not in (None, threading.get_ident()):
+            return None
+        if not self.is_memory or not isinstance(self.engine.pool, StaticPool):
             return None
         connection: Any = self.engine.pool.connection.driver_connection
         return connection if connection is not None and connection.in_transaction else None
@@ -201,15 +216,19 @@ class Database:
         if not self.dialect.single_writer:
             yield
             return
-        writer = self._process().writer
-        if self._taken() is not None:
-            raise _Repeat(TimeoutError("the application has a transaction open on the only connection"))
-        if not writer.acquire(timeout=max(0.0, min(limit - self.seams.clock.monotonic(), _LONGEST_WAIT))):
+        local = self._process()
+        if not local.writer.acquire(timeout=max(0.0, min(limit - self.seams.clock.monotonic(), _LONGEST_WAIT))):
             raise _Repeat(TimeoutError("another thread of this process writes"))
         try:
-            yield
+            if self._taken() is not None:
+                raise _Repeat(TimeoutError("the application has a transaction open on the only connection"))
+            outer, local.writing = local.writing, threading.get_ident()
+            try:
+                yield
+            finally:
+                local.writing = outer
         finally:
-            writer.release()
+            local.writer.release()
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -267,7 +286,9 @@ class Database:
 
     def _make_engine(self) -> Engine:
         if self._shared_engine is not None:
-            return self._shared_engine()
+            engine = self._shared_engine()
+            take_turns(engine, lambda: self._process().writer)
+            return engine
         options: dict[str, Any] = {} if "poolclass" in self._options else self._pool_options()
         if self.dialect.isolation_level is not None:
             options["isolation_level"] = self.dialect.isolation_level

@@ -15,7 +15,8 @@ from typing import Any
 from sqlalchemy import bindparam, select, update
 
 from flask_solid_objects.intents import ACTOR_MESSAGE
-from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 
@@ -73,13 +74,17 @@ class Deliveries:
         )
         self._any = dialect.compile(select(e.c.id).where(*pending).limit(1))
         changed = update(e).values(updated_at=dialect.now)
-        self._completed = changed.values(
+        completed = changed.values(
             status="completed", attempt_count=e.c.attempt_count + 1, completed_at=dialect.now, error=None
         )
-        self._completions: dict[int, Statement] = {}
-        self._table = e
+        self._complete = Listed(dialect, e.c.id, lambda ids: completed.where(e.c.id.in_(ids)))
         one = e.c.id == bindparam("w_id")
-        self._fail = dialect.compile(changed.where(one).values(attempt_count=e.c.attempt_count + 1), "status", "error")
+        counted = {"attempt_count": e.c.attempt_count + 1}
+        self._bury = dialect.compile(
+            changed.where(one).values(**counted, status="dead", completed_at=dialect.now), "error"
+        )
+        self._fail = dialect.compile(changed.where(one).values(counted), "error")
+        self._refuse = dialect.compile(changed.where(one), "error")
         self._move = dialect.compile(
             changed.where(*pending, e.c.available_at < bindparam("w_until", type_=e.c.available_at.type)),
             "available_at",
@@ -120,26 +125,20 @@ class Deliveries:
 
     def complete(self, tx: Transaction, delivered: Sequence[Delivery]) -> None:
         """Mark messages delivered; by their ids, since an operator may have revived another one of the pair since."""
-        if not delivered:
-            return
-        # Filled up with the last one, so that few statements serve every number.
-        count = 1 << (len(delivered) - 1).bit_length()
-        ids = [delivery.id for delivery in delivered] + [delivered[-1].id] * (count - len(delivered))
-        statement = self._completions.get(count)
-        if statement is None:
-            id_column = self._table.c.id
-            given = [bindparam(f"w_id_{n}", type_=id_column.type) for n in range(count)]
-            statement = self._dialect.compile(self._completed.where(id_column.in_(given)))
-            self._completions[count] = statement
-        tx.write(statement, **{f"w_id_{n}": each for n, each in enumerate(ids)})
+        self._complete.write(tx, [delivery.id for delivery in delivered])
 
     def bury(self, tx: Transaction, delivery: Delivery, error: str) -> None:
         """End a message that can never be delivered; the next of its pair is free."""
-        tx.write(self._fail, w_id=delivery.id, status="dead", error=error)
+        tx.write(self._bury, w_id=delivery.id, error=error)
 
     def postpone(self, tx: Transaction, pair: Pair, delivery: Delivery, *, until: datetime, error: str) -> None:
         """Try the head again later, and nothing of its pair before, so that a stuck pair is not walked."""
-        tx.write(self._fail, w_id=delivery.id, status="pending", error=error)
+        tx.write(self._fail, w_id=delivery.id, error=error)
+        self.hold(tx, pair, until=until)
+
+    def wait(self, tx: Transaction, pair: Pair, delivery: Delivery, *, until: datetime, error: str) -> None:
+        """The same for a head that has no room yet, which uses up none of its attempts."""
+        tx.write(self._refuse, w_id=delivery.id, error=error)
         self.hold(tx, pair, until=until)
 
     def hold(self, tx: Transaction, pair: Pair, *, until: datetime) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Select, bindparam, literal, select, union_all, update
 
 from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey
@@ -86,12 +87,28 @@ class Effects:
             )
         )
         self._release_uncounted = dialect.compile(released.values(attempt_count=uncounted))
+        self._give_free = Listed(
+            dialect,
+            e.c.id,
+            lambda ids: changed.where(e.c.id.in_(ids)).values(**free, status="pending", available_at=dialect.now),
+        )
+        self._lock_running = Listed(
+            dialect,
+            e.c.id,
+            lambda ids: (
+                select(e.c.id)
+                .where(e.c.id.in_(ids), e.c.status == "processing")
+                .order_by(e.c.id)
+                .with_for_update(skip_locked=True)
+            ),
+        )
         cutoff = bindparam("cutoff", type_=p.c.last_heartbeat_at.type)
         alive = select(literal(1)).where(
             p.c.id == e.c.claimed_by, p.c.shutdown_state != "stopped", p.c.last_heartbeat_at > cutoff
         )
-        orphaned = changed.where(e.c.status == "processing", ~alive.exists(), ~opted_in.exists())
-        self._release_orphans = dialect.compile(orphaned.values(**free, status="pending", available_at=dialect.now))
+        orphaned = select(e.c.id).where(e.c.status == "processing", ~alive.exists(), ~opted_in.exists())
+        self._orphans = dialect.compile(orphaned.order_by(e.c.id).limit(bindparam("most")))
+        self._still_orphaned = Listed(dialect, e.c.id, lambda ids: orphaned.where(e.c.id.in_(ids)))
 
     # -- delivery -----------------------------------------------------------------------------
 
@@ -136,10 +153,22 @@ class Effects:
         """Free what a process held, but for effects that opted into recovery; how many there were."""
         return tx.write(self._release if counted else self._release_uncounted, w_process=process_id)
 
-    def release_orphans(self, tx: Transaction, threshold: float) -> int:
-        """Free what is held by nobody alive, such as a claim that committed after its process was swept; counted."""
-        cutoff = self._dialect.encode_time(tx.now() - timedelta(seconds=threshold))
-        return tx.write(self._release_orphans, cutoff=cutoff)
+    def orphans(self, tx: Transaction, threshold: float, most: int) -> list[int]:
+        """Row ids of what is held by nobody alive, such as a claim that committed after its process was swept."""
+        return [row[0] for row in tx.rows(self._orphans, cutoff=self._silent_before(tx, threshold), most=most)]
+
+    def release_orphans(self, tx: Transaction, row_ids: Sequence[int], threshold: float) -> int:
+        """Free those that are still held by nobody alive; counted.
+
+        Judged by a plain read under their locks: what the registry says must be newer than the row, and MySQL would
+        lock the rows of the registry that an UPDATE looks at (protocol 3.1, 3.2).
+        """
+        locked = [row[0] for row in self._lock_running.rows(tx, row_ids)]
+        cutoff = self._silent_before(tx, threshold)
+        return self._give_free.write(tx, [row[0] for row in self._still_orphaned.rows(tx, locked, cutoff=cutoff)])
+
+    def _silent_before(self, tx: Transaction, threshold: float) -> Any:
+        return self._dialect.encode_time(tx.now() - timedelta(seconds=threshold))
 
     def give_back(self, tx: Transaction, process_id: str) -> int:
         """After an unknown claim: whatever this process holds has not begun to run."""

@@ -233,7 +233,10 @@ def untimely_broadcast(tables: Tables, circumstances: Circumstances) -> Any:
 
 
 def out_of_order(tables: Tables, circumstances: Circumstances) -> Any:
-    """Compare with the last delivered message of each pair; what an operator revived comes late by right."""
+    """Compare with the last delivered message of each pair; what an operator revived comes late by right.
+
+    Such a message has had an end already, whose time it keeps until it has another one.
+    """
     i, e = tables.instances, tables.effects
     done = tables.effects.alias("done")
     last = (
@@ -242,10 +245,9 @@ def out_of_order(tables: Tables, circumstances: Circumstances) -> Any:
         .group_by(done.c.instance_id, done.c.target)
         .subquery("last")
     )
-    revived = and_(e.c.attempt_count == 0, e.c.error.is_not(None))
     return (
         _rows(tables, "effect", e.c.id)
         .join_from(i, e, e.c.instance_id == i.c.id)
         .join(last, and_(last.c.instance_id == e.c.instance_id, last.c.target == e.c.target))
-        .where(e.c.status.in_(("pending", "processing")), e.c.id < last.c.id, ~revived)
+        .where(e.c.status.in_(("pending", "processing")), e.c.id < last.c.id, e.c.completed_at.is_(None))
     )

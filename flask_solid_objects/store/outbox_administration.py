@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, select, update
+from sqlalchemy import ColumnElement, Select, Table, bindparam, func, select, update
 
 from flask_solid_objects.store.broadcasts import BroadcastRow, Broadcasts
 from flask_solid_objects.store.dialects import Dialect, Statement
@@ -89,9 +89,9 @@ class OutboxAdministration:
 
 
 def revival(table: Table, dialect: Dialect) -> Any:
-    """The UPDATE that makes dead rows of an outbox pending again, as if they had never been tried.
+    """The UPDATE that makes dead rows of an outbox pending again, with all their attempts before them.
 
-    The error stays: it tells the checker that a message that comes after later ones was revived.
+    The time of their end stays: it tells the checker that a message that comes after later ones was revived.
     """
     values = {
         "status": "pending",
@@ -102,7 +102,7 @@ def revival(table: Table, dialect: Dialect) -> Any:
         "updated_at": dialect.now,
     }
     if "completed_at" in table.c:
-        values["completed_at"] = None
+        values["completed_at"] = func.coalesce(table.c.completed_at, dialect.now)
     return update(table).where(table.c.status == "dead").values(values)
 
 

@@ -13,11 +13,10 @@ import sqlalchemy
 from sqlalchemy import ColumnElement, Select, and_, bindparam, cast, exists, func, or_, select
 
 from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorEntry, ActorKey
-
-_STATES_AT_ONCE = 500
 
 
 class Reconciliation:
@@ -31,7 +30,9 @@ class Reconciliation:
         self._active = dialect.compile(self._page(i.c.paused_at.is_(None)))
         quiet = used <= bindparam("before", type_=i.c.created_at.type)
         self._resting = dialect.compile(self._page(and_(quiet, *(~each for each in self._pending()))))
-        self._lists: dict[int, Any] = {}
+        of_type = i.c.actor_type == bindparam("actor_type", type_=i.c.actor_type.type)
+        state = select(i.c.actor_id, i.c.state).where(of_type)
+        self._states = Listed(dialect, i.c.actor_id, lambda ids: state.where(i.c.actor_id.in_(ids)))
 
     def active(self, tx: Transaction, actor_type: str, *, after: int, most: int) -> list[ActorEntry]:
         """Actors that are not paused."""
@@ -55,25 +56,9 @@ class Reconciliation:
 
     def states(self, tx: Transaction, actor_type: str, actor_ids: Sequence[str]) -> dict[str, str]:
         """The stored state of actors by id, as JSON text; those that were never used are left out."""
-        found: dict[str, str] = {}
-        for start in range(0, len(actor_ids), _STATES_AT_ONCE):
-            chunk = actor_ids[start : start + _STATES_AT_ONCE]
-            values = {f"id_{n}": self._dialect.encode_text(each) for n, each in enumerate(chunk)}
-            for actor_id, state in tx.rows(self._states(len(chunk)), actor_type=actor_type, **values):
-                found[self._dialect.decode_text(actor_id)] = state
-        return found
-
-    def _states(self, count: int) -> Any:
-        statement = self._lists.get(count)
-        if statement is None:
-            i = self._tables.instances
-            ids = [bindparam(f"id_{n}", type_=i.c.actor_id.type) for n in range(count)]
-            statement = self._lists[count] = self._dialect.compile(
-                select(i.c.actor_id, i.c.state).where(
-                    i.c.actor_type == bindparam("actor_type", type_=i.c.actor_type.type), i.c.actor_id.in_(ids)
-                )
-            )
-        return statement
+        encode, decode = self._dialect.encode_text, self._dialect.decode_text
+        found = self._states.rows(tx, [encode(each) for each in actor_ids], actor_type=actor_type)
+        return {decode(actor_id): state for actor_id, state in found}
 
     def _page(self, condition: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
         i = self._tables.instances

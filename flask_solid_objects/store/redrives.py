@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Table, and_, bindparam, func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 
 from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.outbox_administration import revival
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
@@ -24,8 +25,6 @@ RedriveKind: TypeAlias = Literal["effect", "broadcast"]
 RedriveStatus: TypeAlias = Literal["running", "completed", "cancelled"]
 KINDS: tuple[RedriveKind, ...] = ("effect", "broadcast")
 _START_TRIES = 3
-# Rows of one statement, far below every driver's limit of parameters.
-_AT_ONCE = 200
 _FAR_BACK = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -200,20 +199,21 @@ class _Outbox:
     """The dead rows of one table that a task is about."""
 
     def __init__(self, table: Table, tables: Tables, dialect: Dialect) -> None:
-        self._table, self._dialect = table, dialect
         i, c = tables.instances, table.c
         dead = (
             c.status == "dead",
             c.updated_at <= bindparam("started_at", type_=c.updated_at.type),
             c.updated_at >= bindparam("failed_after", type_=c.updated_at.type),
         )
-        self._dead = dead
         of_type = c.instance_id.in_(select(i.c.id).where(i.c.actor_type == bindparam("actor_type")))
         next_ids = select(c.id).where(*dead, c.id > bindparam("after")).order_by(c.id).limit(bindparam("most"))
         counted = select(func.count()).select_from(table).where(*dead)
         self._next, self._next_of_type = dialect.compile(next_ids), dialect.compile(next_ids.where(of_type))
         self._count, self._count_of_type = dialect.compile(counted), dialect.compile(counted.where(of_type))
-        self._lists: dict[tuple[str, int], Statement] = {}
+        self._lock = Listed(
+            dialect, c.id, lambda ids: select(c.id).where(c.id.in_(ids), *dead).order_by(c.id).with_for_update()
+        )
+        self._revive = Listed(dialect, c.id, lambda ids: revival(table, dialect).where(c.id.in_(ids)))
 
     def find(self, tx: Transaction, values: Mapping[str, Any], after: int, most: int) -> list[int]:
         """Ids in their order; nothing is locked, since a look by actor type would lock actors too."""
@@ -226,13 +226,9 @@ class _Outbox:
 
     def revive(self, tx: Transaction, values: Mapping[str, Any], ids: Sequence[int]) -> int:
         """Lock those that are still as they were found, in the order of their ids, and revive them."""
-        given, moved = {name: values[name] for name in ("started_at", "failed_after")}, 0
-        for start in range(0, len(ids), _AT_ONCE):
-            chunk = ids[start : start + _AT_ONCE]
-            locked = [row[0] for row in tx.rows(self._list("lock", len(chunk)), **given, **_numbered(chunk))]
-            if locked:
-                moved += tx.write(self._list("revive", len(locked)), **_numbered(locked))
-        return moved
+        given = {name: values[name] for name in ("started_at", "failed_after")}
+        locked = [row[0] for row in self._lock.rows(tx, ids, **given)]
+        return self._revive.write(tx, locked)
 
     @staticmethod
     def _rows(tx: Transaction, all_types: Statement, one_type: Statement, values: Mapping[str, Any]) -> list[Any]:
@@ -241,22 +237,3 @@ class _Outbox:
             return tx.rows(one_type, **given)
         del given["actor_type"]
         return tx.rows(all_types, **given)
-
-    def _list(self, act: str, count: int) -> Statement:
-        """A statement on a number of rows by id, compiled once for each number."""
-        statement = self._lists.get((act, count))
-        if statement is None:
-            statement = self._lists[act, count] = self._compile(act, count)
-        return statement
-
-    def _compile(self, act: str, count: int) -> Statement:
-        c = self._table.c
-        chosen: ColumnElement[bool] = c.id.in_([bindparam(f"w_id_{n}", type_=c.id.type) for n in range(count)])
-        if act == "lock":
-            still = select(c.id).where(and_(chosen, *self._dead))
-            return self._dialect.compile(still.order_by(c.id).with_for_update())
-        return self._dialect.compile(revival(self._table, self._dialect).where(chosen))
-
-
-def _numbered(ids: Sequence[int]) -> dict[str, int]:
-    return {f"w_id_{n}": row_id for n, row_id in enumerate(ids)}

@@ -16,13 +16,12 @@ from sqlalchemy import bindparam, delete, select, update
 
 from flask_solid_objects.intents import ReminderIntent, SetReminder, folded
 from flask_solid_objects.payloads import decode
-from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.rows import RowInsert
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey, Reminder
-
-_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +69,10 @@ class Reminders:
             lambda inserted: dialect.upsert(inserted, [r.c.instance_id, r.c.name], given, again),
         )
         mine = r.c.instance_id == bindparam("instance_id")
-        self._mine = mine
-        self._cancels: dict[tuple[str, int], Statement] = {}
+        self._cancel_operations = Listed(
+            dialect, r.c.operation, lambda each: delete(r).where(mine, r.c.operation.in_(each))
+        )
+        self._cancel_names = Listed(dialect, r.c.name, lambda each: delete(r).where(mine, r.c.name.in_(each)))
         columns = [
             *(r.c.id, r.c.instance_id, r.c.actor_type, r.c.actor_id, r.c.operation, r.c.key, r.c.arguments),
             *(r.c.next_run_at, r.c.interval_seconds, r.c.cron, r.c.timezone, r.c.generation, r.c.occurrence),
@@ -110,8 +111,9 @@ class Reminders:
     def apply(self, tx: Transaction, instance_id: int, key: ActorKey, intents: Sequence[ReminderIntent]) -> None:
         """Do what a turn staged: cancel, then arm; each in one statement, however many there are."""
         operations, names, armed = folded(intents)
-        self._cancel(tx, instance_id, "operation", sorted(operations))
-        self._cancel(tx, instance_id, "name", [self._dialect.encode_text(name) for name in sorted(names)])
+        encoded = [self._dialect.encode_text(name) for name in sorted(names)]
+        self._cancel_operations.write(tx, sorted(operations), instance_id=instance_id)
+        self._cancel_names.write(tx, encoded, instance_id=instance_id)
         if armed:
             self._arm.write(tx, [self._values(instance_id, key, intent) for intent in armed.values()])
 
@@ -185,17 +187,6 @@ class Reminders:
         return tx.write(self._delete, w_id=reminder_id) == 1
 
     # -- parts --------------------------------------------------------------------------------
-
-    def _cancel(self, tx: Transaction, instance_id: int, column: str, values: Sequence[Any]) -> None:
-        for start in range(0, len(values), _AT_ONCE):
-            chunk = values[start : start + _AT_ONCE]
-            statement = self._cancels.get((column, len(chunk)))
-            if statement is None:
-                r = self._table
-                given = [bindparam(f"value_{n}", type_=r.c[column].type) for n in range(len(chunk))]
-                statement = self._dialect.compile(delete(r).where(self._mine, r.c[column].in_(given)))
-                self._cancels[column, len(chunk)] = statement
-            tx.write(statement, instance_id=instance_id, **{f"value_{n}": value for n, value in enumerate(chunk)})
 
     def _values(self, instance_id: int, key: ActorKey, intent: SetReminder) -> dict[str, Any]:
         encode = self._dialect.encode_text

@@ -19,7 +19,6 @@ from flask_solid_objects.store.transaction import Transaction
 
 # In the order in which one run gets furthest: a dead letter or a dead effect keeps a message, these keep an actor.
 KINDS = ("dead-letters", "messages", "reminders", "recoveries", "redrives", "instances", "processes", "audit")
-_DELIVERED = ("delivered", "superseded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +225,7 @@ class Retention:
         e, b = self._tables.effects, self._tables.broadcasts
         return [
             self._none(e, column, subject, e.c.status != "completed"),
-            self._none(b, column, subject, *[b.c.status != each for each in _DELIVERED]),
+            self._none(b, column, subject, b.c.status != "delivered"),
         ]
 
     @staticmethod

@@ -109,11 +109,12 @@ def _starts_over(connection: Connection, prefix: str, tables: Tables, report: Sc
     if report.revision not in (None, report.head, *_known_revisions()):
         newer = f"{tables.version.name} says {report.revision}, which this release does not know: a newer one was here"
         raise InvalidSchema([*report.problems, newer])
-    is_behind = report.revision not in (None, report.head)
-    if not is_behind and not was_interrupted(connection, prefix):
+    if was_interrupted(connection, prefix):
+        # What a crashed change left is completed from the start, since every step skips what is there already.
+        return True
+    if report.revision in (None, report.head):
         raise InvalidSchema(report.problems)
-    # What a crashed change left is completed from the start, since every step skips what is there already.
-    return not is_behind
+    return False
 
 
 def _verify(connection: Connection, prefix: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Engine, event, exc
+from sqlalchemy import Connection, Engine, ExceptionContext, event, exc
 from sqlalchemy.orm import Session, SessionTransaction, object_mapper, scoped_session
 
 from flask_solid_objects.store.statements import is_write
@@ -26,10 +26,11 @@ FindEngine: TypeAlias = Callable[[], Engine]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSends:
-    """What is done with the items of one transaction: ``write`` before it commits, ``committed`` after."""
+    """What is done with the items of one transaction: ``write`` before it commits, then one of the others."""
 
     write: Callable[[Any, Sequence[Any]], None]
     committed: Callable[[Sequence[Any]], None]
+    rolled_back: Callable[[Sequence[Any]], None]
 
 
 @dataclass(slots=True)
@@ -59,6 +60,8 @@ class _Batch:
             return
         self.items, self.failed = [], True
         cursor = connection.connection.cursor()
+        # Some may be written when another one is refused.
+        self.written.extend(items)
         try:
             self.sends.write(cursor, items)
         except connection.dialect.loaded_dbapi.Error as error:
@@ -66,12 +69,19 @@ class _Batch:
         finally:
             cursor.close()
         self.failed = False
-        self.written.extend(items)
 
     def committed(self) -> None:
+        if self.failed:
+            return
         written, self.written = self.written, []
         if written:
             self.sends.committed(written)
+
+    def rolled_back(self) -> None:
+        """Take back what writing has told: they are as unsent as before."""
+        written, self.written = self.written, []
+        if written:
+            self.sends.rolled_back(written)
 
     def drop(self, savepoint: int) -> None:
         self.items = [(item, made_in) for item, made_in in self.items if made_in < savepoint]
@@ -155,6 +165,7 @@ def watch_engine(engine: Engine) -> None:
     for name in ("rollback", "rollback_twophase"):
         event.listen(engine, name, _on_rollback)
     event.listen(engine, "rollback_savepoint", _on_rollback_savepoint)
+    event.listen(engine, "handle_error", _on_error)
     event.listen(engine, "checkin", _on_checkin)
 
 
@@ -239,7 +250,17 @@ def _on_commit(connection: Connection, *_: Any) -> None:
 def _on_rollback(connection: Connection, *_: Any) -> None:
     # An invalidated connection has lost its info already, and cannot be asked for it before it is rolled back.
     if not connection.invalidated:
-        connection.info.pop(_BATCHES, None)
+        for batch in connection.info.pop(_BATCHES, {}).values():
+            batch.rolled_back()
+
+
+def _on_error(context: ExceptionContext) -> None:
+    """A COMMIT that the database refuses is a rollback, of which no other event tells.
+
+    Where the connection broke at it, nobody knows; the message may be stored under its number.
+    """
+    if context.statement is None and context.connection is not None and not context.is_disconnect:
+        _on_rollback(context.connection)
 
 
 def _on_rollback_savepoint(connection: Connection, name: str, _context: Any) -> None:

@@ -5,25 +5,50 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_COMMENTS = re.compile(r"/\*.*?\*/|--[^\n]*(\n|$)", re.DOTALL)
+# Comments, literals and quoted names, in the order in which they begin: one of them may hold the mark of another. What
+# MySQL executes although it looks like a comment is none.
+_QUOTED = {
+    escapes: re.compile(
+        r"(?P<comment>/\*(?!M?!).*?\*/|--[^\n]*(?:\n|$))|"
+        + "|".join(rf"{quote}(?:[^{quote}{escaped}]|{quote}{quote}{more})*{quote}" for quote in "'\"`"),
+        re.DOTALL,
+    )
+    for escapes, escaped, more in ((False, "", ""), (True, r"\\", r"|\\."))
+}
 _READS = re.compile(r"\s*\(*\s*(select|values|table|show|explain|describe|desc|with|pragma)\b", re.IGNORECASE)
+# Names of columns and functions are let pass: of those that follow a dot or go before a bracket.
 _WRITES_INSIDE = re.compile(
-    r"\b(insert\s+into|update\s+[\w\"`.\[]+\s+set|delete\s+from|merge\s+into|into\s+(out|dump)file|"
-    r"for\s+(no\s+key\s+)?update|for\s+(key\s+)?share|lock\s+in\s+share\s+mode|nextval\s*\(|setval\s*\(|pg_advisory\w*\s*\()",
+    r"(?<![.\w])(insert(?!\s*\()|update|delete|merge|into(?!\s*@)|next\s+value\s+for|"
+    r"for\s+(key\s+)?share|lock\s+in\s+share\s+mode|(nextval|setval|pg_(try_)?advisory\w*|get_lock)(?=\s*\())\b|"
+    r";\s*\S|/\*M?!",
     re.IGNORECASE,
 )
-# Words without one of which nothing in a SELECT writes or locks.
-_TELLING = ("insert", "update", "delete", "merge", "file", "share", "nextval", "setval", "advisory")
-_LITERALS = re.compile(r"'(?:[^']|'')*'")
+_EXPLAINED = re.compile(r"\s*(explain|describe|desc)\b.*\b(create|execute|refresh)\b", re.IGNORECASE | re.DOTALL)
+# Words and marks without one of which nothing in a SELECT writes or locks.
+_TELLING = (
+    *("insert", "update", "delete", "merge", "into", "share", "nextval", "setval", "next", "advisory", "get_lock"),
+    *(";", "/*"),
+)
 _HARMLESS = re.compile(
-    r"\s*(set\s+(local\s+|session\s+)?transaction|savepoint|release|rollback|begin|start)\b", re.IGNORECASE
+    r"\s*(set\s+(local\s+|session\s+)?transaction|savepoint|release|rollback|begin(?!\s+not\b)|start\s+transaction)\b"
+    r"(?!.*\bread\s+write\b)[^;]*;?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+# Questions about the schema; any other pragma sets something, or does something, when it is given a value.
+_ASKS = re.compile(
+    r"\s*pragma\s+(\w+\s*\.\s*|`?''`?\s*\.\s*)?(\w+\s*;?\s*$|"
+    r"(table_x?info|table_list|index_x?info|index_list|foreign_key_(list|check)|integrity_check|quick_check)\s*\()",
+    re.IGNORECASE,
+)
+_ACTS = re.compile(
+    r"\s*pragma\s+(\w+\s*\.\s*)?(optimize|incremental_vacuum|wal_checkpoint|shrink_memory)\b", re.IGNORECASE
 )
 
 # Blocks and functions of PostgreSQL, which have a BEGIN and END of another kind.
 _BODIES = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
 # What ends a transaction; DDL does so unasked in MySQL. Going back to a savepoint does not.
 _ENDS = re.compile(
-    r"(^|;)\s*(commit|end|abort|begin|start\s+transaction|rollback(?!\s+((work|transaction)\s+)?to\b)|xa|"
+    r"(^|;|/\*M?!\d*)\s*(commit|end|abort|begin|start\s+transaction|rollback(?!\s+((work|transaction)\s+)?to\b)|xa|"
     r"prepare\s+transaction|set\s+autocommit|(un)?lock\s+tables?|(create|alter|drop|truncate|rename)(?!\s+temp))\b",
     re.IGNORECASE,
 )
@@ -31,8 +56,7 @@ _ENDS = re.compile(
 
 def ends_transaction(statement: str) -> bool:
     """True for what ends the transaction in which it is sent, or would in one of the databases."""
-    bare = _BODIES.sub("''", _LITERALS.sub("''", _COMMENTS.sub(" ", statement)))
-    return _ENDS.search(bare) is not None
+    return any(_ENDS.search(_BODIES.sub("''", bare)) is not None for bare in _bare(statement))
 
 
 def is_write(statement: str, context: Any = None) -> bool:
@@ -46,11 +70,20 @@ def is_write(statement: str, context: Any = None) -> bool:
     lowered = statement.lower()
     if lowered.startswith("select ") and not any(word in lowered for word in _TELLING):
         return False
-    text = _LITERALS.sub("''", _COMMENTS.sub(" ", statement))
+    return any(_is_write(bare) for bare in _bare(statement))
+
+
+def _bare(statement: str) -> list[str]:
+    """The statement without comments and literals; as both kinds of database read it where a backslash tells."""
+    readings = (False, True) if "\\" in statement else (False,)
+    return [_QUOTED[escapes].sub(lambda found: " " if found["comment"] else "''", statement) for escapes in readings]
+
+
+def _is_write(text: str) -> bool:
     if _HARMLESS.match(text):
         return False
-    if not _READS.match(text):
+    if not _READS.match(text) or _EXPLAINED.match(text):
         return True
-    if re.match(r"\s*pragma\s+\w+\s*=", text, re.IGNORECASE):
-        return True
+    if re.match(r"\s*pragma\b", text, re.IGNORECASE):
+        return _ASKS.match(text) is None or _ACTS.match(text) is not None
     return _WRITES_INSIDE.search(text) is not None

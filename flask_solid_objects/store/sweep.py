@@ -7,19 +7,16 @@ judged by plain reads, because MySQL locks what a subquery of a DELETE has read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Column, ColumnElement, and_, bindparam, case, delete, null, or_, select
-from sqlalchemy.sql.base import Executable
+from sqlalchemy import Column, ColumnElement, and_, bindparam, case, delete, null, or_, select
 
-from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.transaction import Transaction
-
-# Parameters of one statement; the oldest SQLite that is supported allows 32,766.
-_LONGEST_LIST = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,35 +26,6 @@ class Row:
     key: Any
     place: Any
     actor_type: str | None
-
-
-class Listed:
-    """A statement over a list of keys; compiled once for each power of two, and filled up with the last key."""
-
-    def __init__(
-        self, dialect: Dialect, key: Column[Any], make: Callable[[Sequence[BindParameter[Any]]], Executable]
-    ) -> None:
-        self._dialect, self._key, self._make = dialect, key, make
-        self._compiled: dict[int, Statement] = {}
-
-    def rows(self, tx: Transaction, keys: Sequence[Any], **parameters: Any) -> list[tuple[Any, ...]]:
-        return [row for statement, listed in self._chunks(keys) for row in tx.rows(statement, **listed, **parameters)]
-
-    def write(self, tx: Transaction, keys: Sequence[Any]) -> int:
-        return sum(tx.write(statement, **listed) for statement, listed in self._chunks(keys))
-
-    def _chunks(self, keys: Sequence[Any]) -> list[tuple[Statement, dict[str, Any]]]:
-        chunks = [keys[start : start + _LONGEST_LIST] for start in range(0, len(keys), _LONGEST_LIST)]
-        return [self._filled(chunk) for chunk in chunks]
-
-    def _filled(self, keys: Sequence[Any]) -> tuple[Statement, dict[str, Any]]:
-        width = 1 << (len(keys) - 1).bit_length()
-        statement = self._compiled.get(width)
-        if statement is None:
-            parameters = [bindparam(f"key_{number}", type_=self._key.type) for number in range(width)]
-            statement = self._compiled[width] = self._dialect.compile(self._make(parameters))
-        filled = [*keys, *[keys[-1]] * (width - len(keys))]
-        return statement, {f"key_{number}": key for number, key in enumerate(filled)}
 
 
 class Sweep:

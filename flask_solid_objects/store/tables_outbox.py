@@ -81,11 +81,11 @@ def effects_table(metadata: MetaData, names: Names, processes: Table, instances:
         # One probe per name: no effect that has no handler here, and no flood of another kind, is walked over.
         names.index("effects_poll", "status", "name", "available_at", "id"),
         names.index("effects_status", "status", "id"),
-        # For the foreign key: MySQL looks at the actor's row whenever the index that serves it changes, and takes the
-        # first one that begins with the column, so a status must not be in it.
+        # For the foreign key: MySQL looks at the actor's row whenever the index that serves it changes, so a status
+        # must not be in it, and no other index may begin with the column, or it takes either.
         names.index("effects_instance", "instance_id", "id"),
         # The undelivered messages of one pair of actors, in order, without walking those delivered long ago.
-        names.index("effects_target", "instance_id", "target", "status", "id"),
+        names.index("effects_target", "target", "instance_id", "status", "id"),
         names.index("effects_message", "message_id"),
         names.index("effects_claim", "claimed_by", "claimed_at"),
         names.index("effects_cleanup", "completed_at", "id"),

@@ -5,19 +5,21 @@ One statement sees one snapshot, so that what is shown and the pair that it is s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import Select, and_, bindparam, or_, select
 
 from flask_solid_objects.payloads import decode
 from flask_solid_objects.store.dialects import Dialect, Statement
+from flask_solid_objects.store.listed import Listed
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey
 
-_AT_ONCE = 200
+_LENGTHS = (1, 5, 25, 200)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,12 @@ class ViewRow:
     version: int
     changed_at: dict[str, int]
 
+    def changed_since(self, incarnation: int, revision: float) -> list[str] | None:
+        """The observables that changed after a pair; None when nobody can say, as after a new incarnation."""
+        if incarnation != self.id:
+            return None
+        return [name for name, at in self.changed_at.items() if at > revision]
+
 
 class Views:
     """Reads for live views; nothing is locked or written."""
@@ -38,40 +46,42 @@ class Views:
     def __init__(self, tables: Tables, dialect: Dialect) -> None:
         i = self._table = tables.instances
         self._dialect = dialect
-        by_key = (i.c.actor_type == bindparam("actor_type"), i.c.actor_id == bindparam("actor_id"))
-        self._by_key = dialect.compile(self._rows().where(*by_key))
-        self._lists: dict[tuple[str, int], Statement] = {}
+        self._rows_of = Listed(dialect, i.c.id, lambda ids: self._rows().where(i.c.id.in_(ids)))
+        revisions = select(i.c.id, i.c.state_revision)
+        self._revisions_of = Listed(dialect, i.c.id, lambda ids: revisions.where(i.c.id.in_(ids)))
+        self._by_keys: dict[int, Statement] = {}
 
     def find(self, tx: Transaction, key: ActorKey) -> ViewRow | None:
         """The living incarnation of an identity."""
-        row = tx.one(self._by_key, actor_type=key.actor_type, actor_id=self._dialect.encode_text(key.actor_id))
-        return None if row is None else self._row(row)
+        return next(iter(self.find_many(tx, [key])), None)
+
+    def find_many(self, tx: Transaction, keys: Sequence[ActorKey]) -> list[ViewRow]:
+        """The same of several; who was never used, or is gone, is missing."""
+        found: list[ViewRow] = []
+        for chunk in _chunks(keys):
+            bound: dict[str, Any] = {}
+            for n, key in enumerate(chunk):
+                bound |= {f"type_{n}": key.actor_type, f"id_{n}": self._dialect.encode_text(key.actor_id)}
+            found += map(self._row, tx.rows(self._of_keys(len(chunk)), **bound))
+        return found
 
     def revisions(self, tx: Transaction, ids: Sequence[int]) -> dict[int, int]:
         """The revisions of incarnations that are known to have been there; who is missing is gone."""
-        return {row[0]: row[1] for row in self._many(tx, "revisions", ids)}
+        return {row[0]: row[1] for row in self._revisions_of.rows(tx, ids)}
 
     def rows(self, tx: Transaction, ids: Sequence[int]) -> list[ViewRow]:
-        return [self._row(row) for row in self._many(tx, "rows", ids)]
+        return [self._row(row) for row in self._rows_of.rows(tx, ids)]
 
-    def _many(self, tx: Transaction, what: str, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = []
-        for start in range(0, len(ids), _AT_ONCE):
-            chunk = list(ids[start : start + _AT_ONCE])
-            # Few lengths, so that few statements are compiled; the rest is filled up with an id twice.
-            length = next(size for size in (1, 5, 25, _AT_ONCE) if size >= len(chunk))
-            chunk += [chunk[-1]] * (length - len(chunk))
-            statement = self._lists.get((what, length))
-            if statement is None:
-                statement = self._lists[what, length] = self._compile(what, length)
-            found += tx.rows(statement, **{f"id_{n}": row_id for n, row_id in enumerate(chunk)})
-        return found
-
-    def _compile(self, what: str, length: int) -> Statement:
-        i = self._table
-        wanted = i.c.id.in_([bindparam(f"id_{n}", type_=i.c.id.type) for n in range(length)])
-        select_them = select(i.c.id, i.c.state_revision) if what == "revisions" else self._rows()
-        return self._dialect.compile(select_them.where(wanted))
+    def _of_keys(self, length: int) -> Statement:
+        statement = self._by_keys.get(length)
+        if statement is None:
+            i = self._table
+            same = (
+                and_(i.c.actor_type == bindparam(f"type_{n}"), i.c.actor_id == bindparam(f"id_{n}"))
+                for n in range(length)
+            )
+            statement = self._by_keys[length] = self._dialect.compile(self._rows().where(or_(*same)))
+        return statement
 
     def _rows(self) -> Select[*tuple[Any, ...]]:
         i = self._table
@@ -90,3 +100,11 @@ class Views:
             # Names of observables only: the mark of a change that touches none is no name.
             changed_at={name: at for name, at in (decode(row[6]) if row[6] else {}).items() if name.isidentifier()},
         )
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[list[_T]]:
+    """Of few lengths, so that few statements are compiled; what lacks is filled up with the last one."""
+    for start in range(0, len(items), _LENGTHS[-1]):
+        chunk = list(items[start : start + _LENGTHS[-1]])
+        length = next(length for length in _LENGTHS if length >= len(chunk))
+        yield chunk + [chunk[-1]] * (length - len(chunk))

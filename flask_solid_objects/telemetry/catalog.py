@@ -85,7 +85,7 @@ CATALOG: dict[str, Entry] = {
     ),
     "delivery.failed": Entry(WARNING, "Messages to an actor could not be delivered.", ("instance_id", "error")),
     "delivery.postponed": Entry(
-        WARNING, "The receiver's mailbox is full; the message is tried again.", ("actor", "effect_id", "attempt")
+        WARNING, "The receiver's mailbox is full; the message waits for room.", ("actor", "effect_id", "waited")
     ),
     "delivery.repeated": Entry(DEBUG, "The receiver has finished this message before.", ("actor", "effect_id")),
     "outbox.age": Entry(
@@ -108,6 +108,7 @@ CATALOG: dict[str, Entry] = {
     "subscription.rejected": Entry(DEBUG, "A browser's subscription was refused.", ("reason",)),
     "socket.refused": Entry(DEBUG, "A socket was refused before its upgrade.", ("reason",)),
     "socket.closed": Entry(DEBUG, "A browser closed its socket.", ("code",)),
+    "socket.failed": Entry(ERROR, "A socket was ended by an error; its page comes back.", ("error",)),
     "socket.gone": Entry(DEBUG, "A socket was closed that was gone already.", ("error",)),
     "component.refreshed": Entry(DEBUG, "A component was rendered anew, or was not.", ("outcome",)),
     "component.batch_refreshed": Entry(DEBUG, "Several components were.", ("component_count", "failures")),
@@ -119,8 +120,9 @@ CATALOG: dict[str, Entry] = {
     ),
     "relay.paused": Entry(WARNING, "The database is away; browsers are told later.", ("error",)),
     "relay.failed": Entry(ERROR, "Telling browsers failed; the next look compares again.", ("error",)),
-    "relay.values_failed": Entry(
-        WARNING, "A change was told without its values: this code cannot read the state.", ("actor", "error")
+    "relay.watcher_failed": Entry(ERROR, "One watcher could not be told of a change.", ("actor", "error")),
+    "view.failed": Entry(
+        ERROR, "What views show could not be read or rendered; changes are told without values.", ("actor", "error")
     ),
     # -- reminders
     "reminder.enqueued": Entry(

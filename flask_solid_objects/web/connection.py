@@ -1,7 +1,8 @@
-"""One open socket of a page: what it watches, and the frames that wait to be sent, merged and bounded.
+"""One open socket of a page: what it watches, what it was told, and what waits to be sent, bounded.
 
-Of one stream only the newest invalidation waits, with the names of all that it stands for, so that a slow reader costs
-a fixed amount of memory.
+Of one stream only the newest change waits. What it says is computed when it is sent, from the pair that the page was
+told last, whether by the answer to its subscription or by a change: so nothing is told twice or called unknown, however
+the relay and the subscription overtook each other, and a slow reader costs a fixed amount of memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.handles import Stream
 
 MOST_STREAMS = 256
-_MOST_EVENTS = 100
 _MOST_FRAMES, _MOST_BYTES = 50, 32 * 1024
 # Watchers whose refetches are spread over one second.
 _WATCHERS_A_SECOND = 500
@@ -37,9 +37,12 @@ class Connection:
         self._lock = threading.Lock()
         self._streams: dict[str, Stream] = {}
         self._by_key: dict[ActorKey, list[str]] = {}
-        self._invalid: dict[str, dict[str, Any]] = {}
+        # The pair that the page knows of each stream, and the newest change that it does not know yet.
+        self._told: dict[str, tuple[int, float]] = {}
+        self._waiting: dict[str, Notice] = {}
         self._frames: list[dict[str, Any]] = []
-        self._events: list[dict[str, Any]] = []
+        self._events: dict[tuple[str, str], dict[str, Any]] = {}
+        self._evented: dict[tuple[str, str], tuple[int, int]] = {}
 
     @property
     def streams(self) -> dict[str, Stream]:
@@ -62,7 +65,11 @@ class Connection:
             stream = self._streams.pop(name, None)
             if stream is None:
                 return None
-            self._invalid.pop(name, None)
+            self._told.pop(name, None)
+            self._waiting.pop(name, None)
+            for each in [each for each in self._evented if each[0] == name]:
+                self._evented.pop(each)
+                self._events.pop(each, None)
             names = self._by_key[stream.key]
             names.remove(name)
             if names:
@@ -73,18 +80,31 @@ class Connection:
     def notify(self, notice: Notice) -> None:
         """A change of an actor, in the thread of the relay."""
         with self._lock:
-            names = list(self._by_key.get(notice.key, ()))
-            for name in names:
-                if notice.is_gone:
-                    self._frames.append({"t": "gone", "s": name, "why": "deleted"})
-                    self._invalid.pop(name, None)
-                else:
-                    self._invalid[name] = self._merged(self._invalid.get(name), name, notice)
-            projected = [name for name in names if self._streams[name].payloads and not notice.is_gone]
+            names = [name for name in self._by_key.get(notice.key, ()) if self._is_news(name, notice)]
+            self._waiting.update(dict.fromkeys(names, notice))
+            projected = [name for name in names if self._streams[name].payloads and notice.row is not None]
         if names:
             self._wake(self)
         for name in projected:
             self._project(self, name, notice)
+
+    def project(self, name: str, notice: Notice) -> None:
+        """Ask for the payloads of a stream as they are now."""
+        self._project(self, name, notice)
+
+    def answer(self, items: list[dict[str, Any]]) -> None:
+        """Let the answer to subscriptions wait, before any change that is newer; an older one is dropped."""
+        with self._lock:
+            for item in items:
+                name, pair = item["s"], (int(item["i"]), item["r"])
+                if name not in self._streams:
+                    continue
+                self._told[name] = max(pair, self._told.get(name, pair))
+                waiting = self._waiting.get(name)
+                if waiting is not None and waiting.pair <= self._told[name]:
+                    del self._waiting[name]
+            self._frames.append({"t": "sub", "s": items})
+        self._wake(self)
 
     def put(self, *frames: dict[str, Any]) -> None:
         """Let frames of the protocol wait to be sent."""
@@ -93,41 +113,52 @@ class Connection:
         self._wake(self)
 
     def put_event(self, frame: dict[str, Any]) -> None:
-        """Let a payload wait; of one name only the newest, and never too many."""
+        """Let a payload wait; of one name only the newest, and never an older one than before."""
+        which, pair = (frame["s"], frame["n"]), (int(frame["i"]), frame["r"])
         with self._lock:
-            same = (frame["s"], frame["n"])
-            self._events = [each for each in self._events if (each["s"], each["n"]) != same][-_MOST_EVENTS + 1 :]
-            self._events.append(frame)
+            if frame["s"] not in self._streams or pair < self._evented.get(which, pair):
+                return
+            self._evented[which] = pair
+            self._events[which] = frame
         self._wake(self)
 
     def take(self) -> list[str]:
         """Everything that waits, as texts to send."""
         with self._lock:
-            frames = [*self._frames, *self._invalid.values(), *self._events]
-            self._frames, self._invalid, self._events = [], {}, []
+            frames, self._frames = self._frames, []
+            # What waits for a stream without an answer is told after the answer, unless that is newer.
+            for name in [name for name in self._waiting if name in self._told]:
+                frames += self._frames_of(name, self._waiting.pop(name))
+            frames += self._events.values()
+            self._events = {}
         return list(_texts(frames))
 
-    @staticmethod
-    def _merged(waiting: dict[str, Any] | None, name: str, notice: Notice) -> dict[str, Any]:
+    def _is_news(self, name: str, notice: Notice) -> bool:
+        waiting = self._waiting.get(name)
+        known = [waiting.pair if waiting is not None else None, self._told.get(name)]
+        return all(pair is None or notice.pair > pair for pair in known)
+
+    def _frames_of(self, name: str, notice: Notice) -> list[dict[str, Any]]:
+        """A change as the page of this connection has to hear it."""
+        incarnation, revision = self._told[name]
+        if notice.row is None and incarnation != notice.incarnation:
+            # The end of what the page never had.
+            return []
+        self._told[name] = notice.pair
+        if notice.row is None:
+            return [{"t": "gone", "s": name, "why": "deleted"}]
         frame: dict[str, Any] = {
             "t": "inv",
             "s": name,
             "i": str(notice.incarnation),
             "r": notice.revision,
-            "p": notice.previous,
-            "n": notice.names,
+            "p": revision if incarnation == notice.incarnation else 0,
+            "n": notice.row.changed_since(incarnation, revision),
             "v": notice.values,
         }
         if notice.watchers > 1:
             frame["j"] = 1000 * notice.watchers // _WATCHERS_A_SECOND
-        if waiting is None:
-            return frame
-        if waiting["i"] != frame["i"] or waiting["n"] is None or frame["n"] is None:
-            frame["n"] = None
-        else:
-            frame["n"] = sorted({*waiting["n"], *frame["n"]})
-        frame["p"] = waiting["p"]
-        return frame
+        return [frame]
 
 
 def _texts(frames: list[dict[str, Any]]) -> Iterable[str]:

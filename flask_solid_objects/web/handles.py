@@ -26,7 +26,7 @@ _MOST_BYTES = 16 * 1024
 
 
 class HandleRefused(Exception):
-    """A handle that cannot be taken; ``why`` is denied or expired."""
+    """A handle that cannot be taken; ``why`` is denied or expired, or deleted: what it names was destroyed."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)

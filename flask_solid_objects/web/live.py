@@ -16,12 +16,15 @@ from markupsafe import Markup
 from werkzeug.wrappers import Response as BaseResponse
 
 from flask_solid_objects.assets import STATIC
-from flask_solid_objects.errors import InvalidComponent, Unauthorized, UnknownActorType
+from flask_solid_objects.errors import InvalidComponent, StateMigrationError, Unauthorized, UnknownActorType
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.components import Components, Scope
 from flask_solid_objects.web.handles import HandleRefused, Handles
+from flask_solid_objects.web.own_turns import OwnTurns
+from flask_solid_objects.web.protocol import Malformed, items_of
 from flask_solid_objects.web.sockets import Sockets
+from flask_solid_objects.web.subscriptions import Subscriptions
 from flask_solid_objects.web.viewers import signing_keys, viewer_of
 
 HTMX = "vendor/htmx-4.0.1.min.js"
@@ -44,7 +47,9 @@ class LiveViews:
         self._prefix, self._runtime = prefix, runtime
         handles = Handles(signing_keys)
         self._viewer_function, self._handles = viewer_function, handles
-        self.sockets = Sockets(runtime, self._viewer, handles)
+        self._subscriptions = Subscriptions(runtime, handles)
+        self.sockets = Sockets(runtime, self._viewer, self._subscriptions)
+        self.own_turns = OwnTurns(lambda: runtime().core, self._viewer)
 
     def register(self, app: Flask) -> None:
         """Add the blueprint and the names that templates use."""
@@ -57,6 +62,7 @@ class LiveViews:
         blueprint.add_url_rule("/sync", "sync", self._sync)
         blueprint.after_request(_uncached)
         app.register_blueprint(blueprint, url_prefix=self._prefix)
+        app.after_request(self.own_turns.add_to)
         for name, function in self._globals().items():
             app.add_template_global(function, name)
 
@@ -76,18 +82,21 @@ class LiveViews:
             "solid_scripts": self._scripts,
         }
 
-    def _scripts(self, *, htmx: str | None = HTMX) -> Markup:
+    def _scripts(self, *, htmx: str | None = HTMX, **settings: str | int) -> Markup:
         """The script tags of a page: htmx unless the page has it already, and ours.
 
         :param htmx: another vendored file, or None for a page that loads htmx itself.
+        :param settings: of our script, such as ``poll=2000`` for ``data-poll``, and ``url_max`` for ``data-url-max``.
         """
         base = request.script_root + self._prefix
         # htmx 2 has no morph of its own.
         morph = [IDIOMORPH] if htmx is not None and "htmx-2" in htmx else []
         names = [*([] if htmx is None else [htmx]), *morph, SCRIPT]
+        data = {"base": base, **{name.replace("_", "-"): value for name, value in settings.items()}}
+        ours = Markup().join(Markup(' data-{}="{}"').format(name, value) for name, value in data.items())
         tags = [
             Markup('<script defer src="{}/static/{}?v={}"{}></script>').format(
-                base, name, _version(name), Markup(' data-base="{}"').format(base) if name == SCRIPT else ""
+                base, name, _version(name), ours if name == SCRIPT else ""
             )
             for name in names
         ]
@@ -96,8 +105,7 @@ class LiveViews:
     # -- endpoints ----------------------------------------------------------------------------
 
     def _socket(self) -> BaseResponse:
-        refusal = self.sockets.refusal()
-        return refusal if refusal is not None else self.sockets.serve()
+        return self.sockets.endpoint()
 
     def _no_socket(self) -> BaseResponse:
         return Response("This is a WebSocket.", 426, {"Upgrade": "websocket"}, mimetype="text/plain")
@@ -118,6 +126,11 @@ class LiveViews:
             # The page is older than the code.
             events.announce("component.refreshed", outcome="unknown_component")
             return self._refused(410)
+        except StateMigrationError as error:
+            # This code cannot read the state, or not yet: the page keeps what it shows and asks again later.
+            events.announce("view.failed", error=type(error).__name__)
+            events.announce("component.refreshed", outcome="unreadable_state")
+            return self._refused(503)
         events.announce("component.refreshed", outcome="rendered")
         return Response(rendered)
 
@@ -127,25 +140,25 @@ class LiveViews:
         if not 1 <= len(tokens) <= _MOST_PARTS:
             return self._refused(400)
         viewer, seen, parts = self._viewer(), dict[ActorKey, Any](), list[str]()
+        events = self._runtime().core.events
         for token in tokens:
             try:
                 parts.append(self._rendered(token, viewer, seen, oob=True))
             except (HandleRefused, Unauthorized, UnknownActorType, InvalidComponent):
                 continue
-        self._runtime().core.events.announce(
-            "component.batch_refreshed", component_count=len(parts), failures=len(tokens) - len(parts)
-        )
+            except Exception as error:
+                # Whatever a template does keeps nothing from the others; asked for alone it is an ordinary failure.
+                events.announce("view.failed", error=type(error).__name__)
+        events.announce("component.batch_refreshed", component_count=len(parts), failures=len(tokens) - len(parts))
         return Response("\n".join(parts))
 
     def _sync(self) -> BaseResponse:
         """What a socket would answer to a subscription, for pages that cannot have one."""
         try:
-            items = json.loads(request.args.get("s", "[]"))
-            if not isinstance(items, list) or len(items) > _MOST_PARTS * 5:
-                return self._refused(400)
-            frames = self.sockets.subscribe(items, self._viewer(), None)
-        except (ValueError, TypeError, KeyError):
+            items = items_of(request.args.get("s", "[]"), _MOST_PARTS * 5)
+        except Malformed:
             return self._refused(400)
+        frames = self._subscriptions.answer(items, self._viewer(), None)
         return Response(json.dumps(frames), mimetype="application/json")
 
     def _rendered(self, token: str, viewer: str, seen: dict[ActorKey, Any], *, oob: bool) -> str:

@@ -5,7 +5,6 @@ Threads start with the first socket, in the process that serves it.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -20,10 +19,11 @@ from flask_solid_objects.runtime.relay import Notice
 from flask_solid_objects.web.connection import Connection
 from flask_solid_objects.web.wire import Wire
 
-RESTART = 1012
+RESTART, BROKEN = 1012, 1011
 # How a socket says that it is closed, or that the other thread is just closing it.
 GONE = (ConnectionClosed, LocalProtocolError, OSError, ValueError)
 _TICK_SECONDS = 0.5
+_HEARTBEAT = '{"t":"hb"}'
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +35,8 @@ class OpenSocket:
     wire: Wire | None
     events: Events
     sent_at: float = field(default_factory=time.monotonic)
+    # The peer has not taken all that was sent.
+    is_blocked: bool = False
 
     def send(self, text: str) -> bool:
         """Send a frame; False when the socket is closing or gone."""
@@ -56,11 +58,21 @@ class OpenSocket:
 class SocketHub:
     """Writes what waits, says that it lives where nothing does, and closes everything at the end.
 
+    Writing costs as much as there are sockets that have something to write; all of them are looked at twice a second.
+
     :param project: computes one payload for one viewer, or raises.
+    :param alive: whether the server goes on; a worker of gunicorn that ends tells nobody.
     """
 
-    def __init__(self, heartbeat: float, project: Callable[[str, str, Notice], Any], events: Events) -> None:
-        self._heartbeat, self._compute, self._events = heartbeat, project, events
+    def __init__(
+        self,
+        heartbeat: float,
+        project: Callable[[str, str, Notice], Any],
+        events: Events,
+        alive: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._heartbeat, self._compute, self._events, self._alive = heartbeat, project, events, alive
+        self._places = 0
         self._sockets: dict[Connection, OpenSocket] = {}
         self._dirty: set[Connection] = set()
         self._wanted: dict[tuple[Connection, str], Notice] = {}
@@ -68,90 +80,133 @@ class SocketHub:
         self._ready, self._projecting = threading.Event(), threading.Event()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
-        # Whether the server goes on; gunicorn's hook replaces it, since a worker that ends says nothing.
-        self.alive: Callable[[], bool] = lambda: True
 
     @property
     def count(self) -> int:
-        return len(self._sockets)
+        """How many places are taken."""
+        return self._places
 
     @property
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
-    def add(self, opened: OpenSocket) -> None:
+    def take_place(self, most: int) -> bool:
+        """Take a place for a socket that is about to be opened; False when there is none."""
         with self._lock:
-            self._sockets[opened.connection] = opened
-            if not self._threads and not self._stopping.is_set():
+            if self._places >= most:
+                return False
+            self._places += 1
+            return True
+
+    def give_place(self) -> None:
+        with self._lock:
+            self._places -= 1
+
+    def add(self, opened: OpenSocket) -> None:
+        """Write to a socket from now on; one that comes after the end is sent away like the others."""
+        with self._lock:
+            late = self._stopping.is_set()
+            if not late:
+                self._sockets[opened.connection] = opened
+                self._dirty.add(opened.connection)
+            if not late and not self._threads:
                 self._threads = [
                     threading.Thread(target=self._write_forever, name="solid-socket-writer", daemon=True),
                     threading.Thread(target=self._project_forever, name="solid-payloads", daemon=True),
                 ]
                 for thread in self._threads:
                     thread.start()
+        if late:
+            opened.close(RESTART)
+        self._ready.set()
 
     def remove(self, connection: Connection) -> None:
         with self._lock:
             self._sockets.pop(connection, None)
             self._dirty.discard(connection)
+            for each in [each for each in self._wanted if each[0] is connection]:
+                del self._wanted[each]
 
     def wake(self, connection: Connection) -> None:
         """Something waits to be written; returns at once."""
         with self._lock:
-            self._dirty.add(connection)
+            if connection in self._sockets:
+                self._dirty.add(connection)
         self._ready.set()
 
     def project(self, connection: Connection, name: str, notice: Notice) -> None:
         """Compute the payloads of a stream for its viewer; of several changes only the newest."""
         with self._lock:
-            self._wanted[connection, name] = notice
+            known = self._wanted.get((connection, name))
+            if connection in self._sockets and (known is None or known.pair < notice.pair):
+                self._wanted[connection, name] = notice
         self._projecting.set()
 
     def stop(self) -> None:
-        """Close every socket with "restart", so that pages come back to the next process."""
-        self._stopping.set()
-        self._ready.set()
-        self._projecting.set()
-        self._close_all()
+        """Close every socket with "restart", so that pages come back to the next process; no thread is left."""
+        self._end()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
 
+    def _end(self) -> None:
+        with self._lock:
+            self._stopping.set()
+            everybody = list(self._sockets.values())
+        self._ready.set()
+        self._projecting.set()
+        for opened in everybody:
+            opened.close(RESTART)
+
     def _write_forever(self) -> None:
+        ticked_at = time.monotonic()
         while not self._stopping.is_set():
-            self._ready.wait(_TICK_SECONDS)
+            self._ready.wait(max(0.0, ticked_at + _TICK_SECONDS - time.monotonic()))
             self._ready.clear()
             with self._lock:
                 dirty, self._dirty = self._dirty, set()
-                everybody = list(self._sockets.values())
-            now = time.monotonic()
-            for opened in everybody:
-                if opened.connection in dirty or (opened.wire is not None and opened.wire.flush()):
-                    self._write(opened)
-                elif now - opened.sent_at >= self._heartbeat:
-                    self._send(opened, [json.dumps({"t": "hb"})])
-            if not self.alive():
-                self._stopping.set()
-                self._close_all()
+                sockets = [self._sockets[each] for each in dirty if each in self._sockets]
+            for opened in sockets:
+                self._attempt(opened, self._write)
+            if time.monotonic() >= ticked_at + _TICK_SECONDS:
+                ticked_at = time.monotonic()
+                self._tick()
+
+    def _tick(self) -> None:
+        """Heart-beats, peers that did not take all, and whether the server goes on."""
+        with self._lock:
+            everybody = list(self._sockets.values())
+        for opened in everybody:
+            self._attempt(opened, self._look_at)
+        if not self._alive():
+            self._end()
+
+    def _look_at(self, opened: OpenSocket) -> None:
+        if opened.is_blocked:
+            self._write(opened)
+        elif time.monotonic() - opened.sent_at >= self._heartbeat:
+            self._send(opened, [_HEARTBEAT])
 
     def _write(self, opened: OpenSocket) -> None:
-        if opened.wire is not None and opened.wire.flush():
-            # The peer does not read: what waits is merged meanwhile, and looked at again with the next tick.
-            with self._lock:
-                if opened.connection in self._sockets:
-                    self._dirty.add(opened.connection)
-            return
-        self._send(opened, opened.connection.take())
+        # While the peer does not read, what waits for it is merged; the next tick looks again.
+        opened.is_blocked = opened.wire is not None and opened.wire.flush()
+        if not opened.is_blocked:
+            self._send(opened, opened.connection.take())
 
     def _send(self, opened: OpenSocket, texts: list[str]) -> None:
         if not all(opened.send(text) for text in texts):
             self.remove(opened.connection)
+        elif opened.wire is not None:
+            opened.is_blocked = opened.wire.flush()
 
-    def _close_all(self) -> None:
-        with self._lock:
-            everybody = list(self._sockets.values())
-        for opened in everybody:
-            opened.close(RESTART)
+    def _attempt(self, opened: OpenSocket, act: Callable[[OpenSocket], None]) -> None:
+        """What goes wrong with one socket ends that one, and neither the thread nor the others."""
+        try:
+            act(opened)
+        except Exception as error:
+            self._events.announce("socket.failed", error=type(error).__name__)
+            self.remove(opened.connection)
+            opened.close(BROKEN)
 
     def _project_forever(self) -> None:
         while not self._stopping.is_set():
@@ -160,6 +215,8 @@ class SocketHub:
             with self._lock:
                 wanted, self._wanted = self._wanted, {}
             for (connection, name), notice in wanted.items():
+                if self._stopping.is_set():
+                    return
                 self._project_one(connection, name, notice)
 
     def _project_one(self, connection: Connection, name: str, notice: Notice) -> None:

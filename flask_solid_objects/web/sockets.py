@@ -1,87 +1,119 @@
-"""The socket endpoint: who may open one, what a page may subscribe to, and the frames that it sends.
+"""The socket endpoint: who may open one, and how long it lives.
 
-Everything is checked before anything is said: origin and number before the upgrade, handle and policy at every
-subscription, the policy again now and then. Policies are asked in a short request context of their own, so that no
-database session lives as long as the socket.
+Origin and number are checked before anything is said. Whatever asks the application for something does so in a short
+request context of its own, so that no database session lives as long as the socket.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
-from flask import Flask, Response, current_app, request
+from flask import Response, current_app, request
 from simple_websocket import ConnectionClosed, Server
 from werkzeug.wrappers import Response as BaseResponse
+from wsproto.utilities import ProtocolError
 
-from flask_solid_objects.errors import StateMigrationError, Unauthorized, UnknownActorType
 from flask_solid_objects.runtime.events import Events
-from flask_solid_objects.runtime.relay import Notice
 from flask_solid_objects.runtime.runtime import Runtime
-from flask_solid_objects.values import Access, ActorKey
 from flask_solid_objects.web.connection import MOST_STREAMS, Connection
-from flask_solid_objects.web.handles import HandleRefused, Handles, Stream
-from flask_solid_objects.web.socket_hub import RESTART, OpenSocket, SocketHub
+from flask_solid_objects.web.origins import is_allowed
+from flask_solid_objects.web.protocol import Frame, Malformed, Subscribe, frames_of
+from flask_solid_objects.web.serving import serving_of
+from flask_solid_objects.web.socket_hub import BROKEN, RESTART, OpenSocket, SocketHub
+from flask_solid_objects.web.subscriptions import Subscriptions
 from flask_solid_objects.web.wire import Wire
 
 MALFORMED, FLOODING = 4400, 4429
 _MOST_MESSAGE_BYTES = 64 * 1024
-_PING_SECONDS = 25
-# A page may subscribe this often in so many seconds; the whole of a page with every stream four times over.
+# A page may ask this often in so many seconds; the whole of a page with every stream four times over.
 _MOST_ITEMS, _ITEMS_SECONDS = 4 * MOST_STREAMS, 10.0
+_MOST_UNREAD = 100
 _OLDEST_SECONDS = 4 * 3600.0
-_REASONS = {
-    Unauthorized: "unauthorized",
-    UnknownActorType: "unregistered_actor_type",
-    StateMigrationError: "unreadable_state",
-}
 
 
 class Sockets:
     """The sockets of one application in this process."""
 
-    def __init__(self, runtime: Callable[[], Runtime], viewer: Callable[[], str], handles: Handles) -> None:
-        self._runtime, self._viewer, self._handles = runtime, viewer, handles
-        self._hub: SocketHub | None = None
+    def __init__(self, runtime: Callable[[], Runtime], viewer: Callable[[], str], subscriptions: Subscriptions) -> None:
+        self._runtime, self._viewer, self._subscriptions = runtime, viewer, subscriptions
 
     @property
     def hub(self) -> SocketHub:
-        """Made at the first use, in the process that serves."""
-        if self._hub is None or self._hub.is_stopping:
-            heartbeat = self._runtime().settings.live_heartbeat
-            app = current_app._get_current_object()  # type: ignore[attr-defined]
-            self._hub = SocketHub(
-                heartbeat, lambda viewer, name, notice: self._project(app, viewer, name, notice), self._events
-            )
-            self._runtime().on_close(self._hub.stop)
-        return self._hub
+        """The open sockets of this process."""
+        app = current_app._get_current_object()  # type: ignore[attr-defined]
+
+        def make() -> SocketHub:
+            project = partial(self._subscriptions.project, app)
+            alive = serving_of(request.environ).is_alive if request else lambda: True
+            return SocketHub(self._runtime().settings.live_heartbeat, project, self._events, alive)
+
+        return self._runtime().part("sockets", make)
 
     @property
     def _events(self) -> Events:
         return self._runtime().core.events
 
-    def refusal(self) -> Response | None:
-        """Why this request may not become a socket; None when it may."""
+    def endpoint(self) -> BaseResponse:
+        """Refuse this request, or upgrade it and serve its page until it goes."""
+        hub = self.hub
+        refusal = self._refusal(hub)
+        if refusal is not None:
+            return refusal
+        if not hub.take_place(self._most()):
+            self._events.announce("socket.refused", reason="too many")
+            return Response("Too many sockets.", 503, {"Retry-After": "5"}, mimetype="text/plain")
+        try:
+            return self._serve(hub)
+        finally:
+            hub.give_place()
+
+    def _refusal(self, hub: SocketHub) -> Response | None:
         settings = self._runtime().settings
         origin = request.headers.get("Origin", "")
-        if origin not in settings.live_allowed_origins and not _is_same_origin(origin):
+        if not is_allowed(origin, scheme=request.scheme, host=request.host, others=settings.live_allowed_origins):
             self._events.announce("socket.refused", reason="origin")
             return Response("Sockets are opened by this site's own pages.", 403, mimetype="text/plain")
         if not request.environ.get("wsgi.multithread", True):
             self._events.announce("socket.refused", reason="worker class")
             return Response("This worker serves one request at a time: use threads or gevent.", 503)
-        if self.hub.count >= settings.live_max_sockets:
-            self._events.announce("socket.refused", reason="too many")
-            return Response("Too many sockets.", 503, {"Retry-After": "5"})
+        if hub.is_stopping:
+            self._events.announce("socket.refused", reason="ending")
+            return Response("This worker ends.", 503, {"Retry-After": "5"}, mimetype="text/plain")
         return None
 
-    def serve(self) -> BaseResponse:
-        """Upgrade this request and serve its page until it goes."""
+    def _most(self) -> int:
+        """As many as the settings allow, unless the server has room for fewer."""
+        most, room = self._runtime().settings.live_max_sockets, serving_of(request.environ).most_sockets
+        return most if room is None else min(most, room)
+
+    # -- one socket ---------------------------------------------------------------------------
+
+    def _serve(self, hub: SocketHub) -> BaseResponse:
+        # Before the upgrade: if it fails, that is an ordinary answer.
+        viewer = self._briefly(self._viewer)
+        opened = self._open(hub, viewer)
+        if opened is None:
+            return Response("This request, or this server, makes no WebSocket.", 400, mimetype="text/plain")
+        connection = opened.connection
+        connection.put({"t": "hello", "v": 1, "hb": self._runtime().settings.live_heartbeat})
+        hub.add(opened)
+        try:
+            self._listen(opened)
+        except ConnectionClosed as closed:
+            self._events.announce("socket.closed", code=closed.reason)
+        except Exception as error:
+            # Such as a policy that fails, or a database that is away: the page comes back later.
+            self._events.announce("socket.failed", error=type(error).__name__)
+            opened.close(BROKEN)
+        finally:
+            self._leave(hub, opened)
+        return _answer(opened.server)
+
+    def _open(self, hub: SocketHub, viewer: str) -> OpenSocket | None:
         environ = request.environ
         # Compression costs 90 kB a socket, for frames of 150 bytes.
         environ.pop("HTTP_SEC_WEBSOCKET_EXTENSIONS", None)
@@ -89,41 +121,17 @@ class Sockets:
         for name in ("gunicorn.socket", "werkzeug.socket"):
             if name in environ:
                 wire = environ[name] = Wire(environ[name], duplicate=name.startswith("gunicorn"))
-        server = Server(environ, ping_interval=_PING_SECONDS, max_message_size=_MOST_MESSAGE_BYTES)
-        viewer = self._briefly(self._viewer)
-        hub = self.hub
-        connection = Connection(viewer, hub.wake, hub.project)
-        opened = OpenSocket(connection, server, wire, self._events)
-        hub.add(opened)
-        connection.put({"t": "hello", "v": 1, "hb": self._runtime().settings.live_heartbeat})
+        pings = self._runtime().settings.live_heartbeat
         try:
-            self._listen(opened)
-        except ConnectionClosed as closed:
-            self._events.announce("socket.closed", code=closed.reason)
-        finally:
-            self._leave(opened)
-        return _answer(server)
-
-    def subscribe(self, items: Any, viewer: str, connection: Connection | None) -> list[dict[str, Any]]:
-        """Answer a list of subscriptions: a frame with what each has missed, and one for each that is refused."""
-        answered: list[dict[str, Any]] = []
-        refused: list[dict[str, Any]] = []
-        for item in items:
-            handle, incarnation, revision = _item(item)
-            name = handle.rpartition("~")[0]
-            try:
-                stream = self._handles.read_stream(handle, viewer)
-                self._authorize(stream.key, viewer)
-                answered.append(self._current(name, stream, incarnation, revision, connection))
-            except HandleRefused as error:
-                refused.append({"t": "gone", "s": name, "why": error.why})
-                self._events.announce("subscription.rejected", reason="invalid_stream_token")
-            except (Unauthorized, UnknownActorType, StateMigrationError) as error:
-                refused.append({"t": "gone", "s": name, "why": "denied"})
-                self._events.announce("subscription.rejected", reason=_REASONS[type(error)])
-        return [*([{"t": "sub", "s": answered}] if answered else []), *refused]
-
-    # -- one socket ---------------------------------------------------------------------------
+            server = Server(environ, ping_interval=pings, max_message_size=_MOST_MESSAGE_BYTES)
+        except (ProtocolError, RuntimeError) as error:
+            self._events.announce("socket.refused", reason=type(error).__name__)
+            if wire is not None:
+                wire.release()
+            return None
+        if wire is not None:
+            wire.when_over(server.event.set)
+        return OpenSocket(Connection(viewer, hub.wake, hub.project), server, wire, self._events)
 
     def _listen(self, opened: OpenSocket) -> None:
         server, connection = opened.server, opened.connection
@@ -137,99 +145,36 @@ class Sockets:
                 counted_at, items = now, 0
             if text is not None:
                 try:
-                    items += self._handle(text, connection)
-                except (ValueError, TypeError, KeyError):
-                    opened.close(MALFORMED)
-                    return
-                if items > _MOST_ITEMS:
-                    opened.close(FLOODING)
-                    return
+                    frames = frames_of(text)
+                except Malformed:
+                    return opened.close(MALFORMED)
+                items += sum(max(1, frame.size) for frame in frames)
+                if items > _MOST_ITEMS or len(server.input_buffer) > _MOST_UNREAD:
+                    return opened.close(FLOODING)
+                for frame in frames:
+                    self._briefly(partial(self._take, frame, connection))
             if now - asked_at >= settings.live_recheck_interval:
                 asked_at = now
-                self._recheck(connection)
+                self._briefly(partial(self._subscriptions.recheck, connection))
             if now >= until:
-                opened.close(RESTART)
-                return
+                return opened.close(RESTART)
 
-    def _handle(self, text: str | bytes, connection: Connection) -> int:
-        """One frame of the page, or a list of them; how many subscriptions it asked for.
+    def _take(self, frame: Frame, connection: Connection) -> None:
+        if isinstance(frame, Subscribe):
+            self._subscriptions.answer(frame.items, connection.viewer, connection)
+            return
+        for name in frame.names:
+            self._subscriptions.drop(connection, name)
 
-        :raises ValueError, TypeError, KeyError: it is not what a page of ours sends.
-        """
-        decoded = json.loads(text)
-        count = 0
-        for frame in decoded if isinstance(decoded, list) else [decoded]:
-            items = frame["s"]
-            if not isinstance(items, list) or len(items) > _MOST_ITEMS:
-                raise ValueError("s is a list")
-            if frame["t"] == "sub":
-                count += max(1, len(items))
-                connection.put(*self._briefly(partial(self.subscribe, items, connection.viewer, connection)))
-            elif frame["t"] == "unsub":
-                for name in items:
-                    self._drop(connection, str(name))
-            else:
-                raise ValueError(f"unknown frame {frame['t']!r}")
-        return count
-
-    def _current(
-        self, name: str, stream: Stream, incarnation: int, revision: int, connection: Connection | None
-    ) -> dict[str, Any]:
-        """Register first and read afterwards: a change in between is told twice, and never not at all."""
-        runtime = self._runtime()
-        definition = runtime.core.registry.get(stream.key.actor_type)
-        if connection is not None:
-            is_new = name not in connection.streams
-            if not connection.add(name, stream):
-                raise HandleRefused("denied")
-            runtime.relay.watch(stream.key, connection)
-            if is_new:
-                runtime.core.events.announce("realtime.connected", actor=stream.key)
-        row = runtime.viewing.row(stream.key)
-        view = runtime.viewing.view(definition, stream.key, row, [])
-        if connection is not None:
-            runtime.relay.seen(view)
-            if stream.payloads and row is not None:
-                notice = Notice(
-                    key=stream.key,
-                    incarnation=row.id,
-                    revision=row.revision,
-                    previous=row.revision,
-                    names=[],
-                    values={},
-                    row=row,
-                )
-                self.hub.project(connection, name, notice)
-        return {
-            "s": name,
-            "i": str(view.incarnation),
-            "r": view.revision,
-            "n": view.changed_since(incarnation, revision),
-            "v": runtime.viewing.shared_values(definition, row, stream.key),
-        }
-
-    def _recheck(self, connection: Connection) -> None:
-        """Ask the policy again: rights may have been taken away since."""
-        for name, stream in connection.streams.items():
-            try:
-                self._briefly(partial(self._authorize, stream.key, connection.viewer))
-            except Unauthorized:
-                self._drop(connection, name)
-                connection.put({"t": "gone", "s": name, "why": "denied"})
-
-    def _drop(self, connection: Connection, name: str) -> None:
-        stream = connection.streams.get(name)
-        key = connection.remove(name)
-        if stream is not None:
-            self._events.announce("realtime.disconnected", actor=stream.key)
-        if key is not None:
-            self._runtime().relay.unwatch(key, connection)
-
-    def _leave(self, opened: OpenSocket) -> None:
+    def _leave(self, hub: SocketHub, opened: OpenSocket) -> None:
         connection, server = opened.connection, opened.server
-        self.hub.remove(connection)
-        for name in connection.streams:
-            self._drop(connection, name)
+        hub.remove(connection)
+        for name, stream in connection.streams.items():
+            if hub.is_stopping:
+                # Its relay ends too.
+                self._events.announce("realtime.disconnected", actor=stream.key)
+            else:
+                self._subscriptions.drop(connection, name)
         if server.connected:
             opened.close()
         # The browser's own close frame ends the reader; without it the code would be lost in a reset.
@@ -237,48 +182,12 @@ class Sockets:
         if opened.wire is not None:
             opened.wire.close()
 
-    # -- parts --------------------------------------------------------------------------------
-
-    def _authorize(self, key: ActorKey, viewer: str) -> None:
-        access = Access(action="subscribe", actor_type=key.actor_type, actor_id=key.actor_id, context=viewer)
-        self._runtime().core.policies.require("subscription", access, browser=True)
-
-    def _project(self, app: Flask, viewer: str, name: str, notice: Notice) -> Any:
-        """One payload for one viewer, after the policy was asked again."""
-        assert notice.row is not None, "nothing is computed of what is gone"
-        with app.app_context():
-            runtime = self._runtime()
-            access = Access(
-                action="query",
-                actor_type=notice.key.actor_type,
-                actor_id=notice.key.actor_id,
-                operation=name,
-                context=viewer,
-            )
-            runtime.core.policies.require("query", access, browser=True)
-            definition = runtime.core.registry.get(notice.key.actor_type)
-            limit = runtime.settings.max_payload_bytes
-            return runtime.viewing.payload(definition, notice.row, name, viewer, limit)
-
     @staticmethod
     def _briefly(work: Callable[[], Any]) -> Any:
         """Do something in a request context of its own, which ends with it."""
         app = current_app._get_current_object()  # type: ignore[attr-defined]
         with app.request_context(dict(request.environ)):
             return work()
-
-
-def _item(item: Any) -> tuple[str, int, int]:
-    handle, incarnation, revision = item["k"], item.get("i", "0"), item.get("r", 0)
-    if not isinstance(handle, str) or isinstance(revision, bool) or not isinstance(revision, int):
-        raise ValueError("a subscription has k, i and r")
-    return handle, int(incarnation or 0), revision
-
-
-def _is_same_origin(origin: str) -> bool:
-    """The page's origin is where this request went; a missing one is not."""
-    parts = urlsplit(origin)
-    return bool(parts.netloc) and parts.netloc == request.host and parts.scheme == request.scheme
 
 
 def _answer(server: Any) -> BaseResponse:

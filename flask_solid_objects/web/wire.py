@@ -11,6 +11,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 _PIECE = 4096
@@ -26,10 +27,18 @@ class Wire:
 
     def __init__(self, sock: Any, *, duplicate: bool) -> None:
         self._socket: Any = sock.dup() if duplicate else sock
+        self._is_duplicate = duplicate
         self._lock = threading.Lock()
         self._waiting = bytearray()
         self._stalled_since: float | None = None
         self._closed = False
+        self._over: Callable[[], None] = lambda: None
+
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """Tell when the reader has ended, which closes this; the reader itself tells some of its ends too early."""
+        self._over = tell
+        if self._closed:
+            tell()
 
     def fileno(self) -> int:
         return int(self._socket.fileno())
@@ -56,6 +65,13 @@ class Wire:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
+    def release(self) -> None:
+        """Give the socket back as it is: it becomes no WebSocket, and an ordinary answer follows."""
+        with self._lock:
+            self._closed = True
+        if self._is_duplicate:
+            self._socket.close()
+
     def close(self) -> None:
         with self._lock:
             if self._closed:
@@ -63,6 +79,7 @@ class Wire:
             self._closed = True
         self.drop()
         self._socket.close()
+        self._over()
 
     def _write(self) -> None:
         if self._closed:

@@ -60,11 +60,11 @@ def stub(request: pytest.FixtureRequest) -> Iterator[Stub]:
         yield running
 
 
-class Pages:
+class Visitors:
     """Pages of one test, each user with an own cookie jar; what goes wrong in them is collected."""
 
-    def __init__(self, browser: Browser, stub: Stub) -> None:
-        self._browser, self._stub = browser, stub
+    def __init__(self, browser: Browser, url: str, cookies: dict[str, str] | None = None) -> None:
+        self._browser, self._url, self._cookies = browser, url, cookies or {}
         self._contexts: dict[str, BrowserContext] = {}
         self.errors: list[str] = []
         self._allowed: list[str] = []
@@ -77,25 +77,22 @@ class Pages:
         if user not in self._contexts:
             context = self._browser.new_context()
             context.set_default_timeout(10_000)
-            context.add_cookies([{"name": "user", "value": user, "url": self._stub.url}])
+            for name, value in {"user": user, **self._cookies}.items():
+                context.add_cookies([{"name": name, "value": value, "url": self._url}])
             context.add_init_script(WATCH)
             self._contexts[user] = context
         return self._contexts[user]
 
-    def open(self, path: str = "page", user: str = "ann") -> Page:
+    def blank(self, user: str = "ann") -> Page:
+        """A page that has not gone anywhere yet."""
         page = self.context(user).new_page()
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
-        page.goto(f"{self._stub.url}/{path}")
         return page
 
-    def live(self, body: str | None = None, user: str = "ann", watch: str = "room:1") -> Page:
-        """A page whose subscription has been answered."""
-        if body is not None:
-            self._stub.pages["page"] = lambda _user: body
-        before = sum(watch in connection.streams for connection in self._stub.connections)
-        page = self.open(user=user)
-        self._stub.wait_for_watchers(before + 1, watch)
+    def open(self, path: str = "page", user: str = "ann") -> Page:
+        page = self.blank(user)
+        page.goto(f"{self._url}/{path}")
         return page
 
     def close(self) -> None:
@@ -108,6 +105,23 @@ class Pages:
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             self.errors.append(f"{message.type}: {message.text}")
+
+
+class Pages(Visitors):
+    """Pages of the stub."""
+
+    def __init__(self, browser: Browser, stub: Stub) -> None:
+        super().__init__(browser, stub.url)
+        self._stub = stub
+
+    def live(self, body: str | None = None, user: str = "ann", watch: str = "room:1") -> Page:
+        """A page whose subscription has been answered."""
+        if body is not None:
+            self._stub.pages["page"] = lambda _user: body
+        before = sum(watch in connection.streams for connection in self._stub.connections)
+        page = self.open(user=user)
+        self._stub.wait_for_watchers(before + 1, watch)
+        return page
 
 
 @pytest.fixture

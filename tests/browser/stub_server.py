@@ -46,7 +46,6 @@ class Asked:
 
     kind: str
     parts: tuple[str, ...] = ()
-    want: str = ""
 
 
 class Connection:
@@ -102,6 +101,7 @@ class Stub:
         self.subscribed: list[list[dict[str, Any]]] = []
         self.connections: list[Connection] = []
         self.opened = 0
+        self.answering = self.most_at_once = 0
         self._gates: list[Gate] = []
         self._changed = threading.Condition(threading.RLock())
         self.app = self._build()
@@ -296,7 +296,7 @@ class Stub:
 
     def _note(self, kind: str, *parts: str) -> None:
         with self._changed:
-            self.asked.append(Asked(kind, parts, request.headers.get("Solid-Want", "")))
+            self.asked.append(Asked(kind, parts))
             self._changed.notify_all()
 
     def _answer(self, parts: tuple[str, ...], html: str) -> Response:
@@ -305,10 +305,14 @@ class Stub:
             gate = next((g for g in self._gates if g.part in parts and not g.reached.is_set()), None)
             if gate is not None:
                 gate.reached.set()
+            self.answering += 1
+            self.most_at_once = max(self.most_at_once, self.answering)
         if gate is not None:
             gate.opened.wait(PATIENCE)
         if self.delay:
             threading.Event().wait(self.delay)
+        with self._changed:
+            self.answering -= 1
         return Response(html)
 
     def _one(self, token: str) -> Response:

@@ -14,7 +14,7 @@ from werkzeug.serving import make_server
 from example_app import create_app, seed
 from example_app.actors import Event, solid
 from flask_solid_objects.runtime.runtime import RoleCounts
-from tests.browser.conftest import WATCH
+from tests.browser.conftest import Visitors
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -25,29 +25,19 @@ CALM = '<meta name="htmx-config" content=\'{"includeIndicatorStyles":false}\'>'
 
 
 class Shop:
-    """The example, served with its roles, and visitors whose pages report what should not be."""
+    """The example, served with its roles, and its visitors."""
 
-    def __init__(self, browser: Browser, url: str, app: Any) -> None:
-        self.app, self._browser, self._url = app, browser, url
-        self.problems: list[str] = []
-        self._contexts: list[Any] = []
+    def __init__(self, visitors: Visitors, app: Any) -> None:
+        self.app, self._visitors = app, visitors
+        self._count = 0
 
-    def visit(self, path: str = "/", *, live: bool = True) -> Page:
+    def visit(self, path: str = "", *, live: bool = True) -> Page:
         """Open a page as a visitor of its own, with its socket open when it has live parts."""
-        context = self._browser.new_context()
-        self._contexts.append(context)
-        page = context.new_page()
-        page.add_init_script(WATCH)
-        page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.goto(self._url + path)
+        self._count += 1
+        page = self._visitors.open(path, user=f"visitor {self._count}")
         if live:
             wait_until_live(page)
         return page
-
-    def close(self) -> None:
-        for context in self._contexts:
-            context.close()
 
 
 def wait_until_live(page: Page) -> None:
@@ -70,9 +60,9 @@ def shop(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> It
     threads = [threading.Thread(target=run) for run in (supervisor.run, server.serve_forever)]
     for thread in threads:
         thread.start()
-    made = Shop(browser, f"http://127.0.0.1:{server.server_port}", app)
-    yield made
-    made.close()
+    visitors = Visitors(browser, f"http://127.0.0.1:{server.server_port}")
+    yield Shop(visitors, app)
+    visitors.close()
     supervisor.stop()
     with app.app_context():
         runtime.close()
@@ -83,7 +73,7 @@ def shop(request: pytest.FixtureRequest, browser: Browser, tmp_path: Path) -> It
         for engine in app.extensions["sqlalchemy"].engines.values():
             engine.dispose()
 
-    assert made.problems == []
+    assert visitors.unexpected() == []
 
 
 def test_a_seat_is_seen_by_both(shop: Shop) -> None:
@@ -115,7 +105,7 @@ def test_a_hold_that_ends_is_seen(shop: Shop) -> None:
 
 def test_people_talk(shop: Shop) -> None:
     """What one says appears for the other, escaped, while the other's half-typed line and its focus stay."""
-    one, two = shop.visit("/chat/lobby", live=False), shop.visit("/chat/lobby", live=False)
+    one, two = shop.visit("chat/lobby", live=False), shop.visit("chat/lobby", live=False)
     for page, name in ((one, "Ann"), (two, "Bob")):
         page.fill("#name", name)
         page.click("text=Enter the room")
@@ -137,7 +127,7 @@ def test_people_talk(shop: Shop) -> None:
 
 def test_jobs_follow(shop: Shop) -> None:
     """A job that was added elsewhere is seen from waiting to done."""
-    one, two = shop.visit("/customers/ada"), shop.visit("/customers/ada")
+    one, two = shop.visit("customers/ada"), shop.visit("customers/ada")
     two.fill("#title", "Invoice for July")
     two.click("text=Add a job")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 LINES = "line\n" * 50
+SCROLLED = "['#area', '.inner'].map(each => document.querySelector(each).scrollTop).concat(scrollY)"
 STATE = """() => ({
   same: window.field === document.activeElement,
   focus: document.activeElement.id,
@@ -119,19 +120,104 @@ def test_protected_regions_stay(stub: Stub, pages: Pages) -> None:
 
 
 def test_scroll_positions_stay(stub: Stub, pages: Pages) -> None:
-    """Neither the page nor a field scrolls back."""
+    """Neither the page, nor a field, nor a part that scrolls by itself goes back, also when it grows."""
     stub.components["long"] = lambda stub, actor, _user: (
         f'<b class="count">{stub.actor(actor).values["count"]}</b>{"<p>line</p>" * 100}'
         f'<textarea id="area" rows="2">{LINES}</textarea>'
+        f'<ol class="inner">{"<li>line</li>" * (50 + stub.actor(actor).values["count"])}</ol>'
     )
     page = pages.live(stub.component("long.room:1", "ann"))
-    page.evaluate("document.querySelector('#area').scrollTop = 99; scrollTo(0, 300)")
-    before = page.evaluate("[document.querySelector('#area').scrollTop, scrollY]")
+    page.evaluate(
+        """() => {
+          const sheet = new CSSStyleSheet();
+          sheet.replaceSync('.inner { height: 50px; overflow: auto }');
+          document.adoptedStyleSheets.push(sheet);
+        }"""
+    )
+    page.evaluate(
+        "for (const each of document.querySelectorAll('#area, .inner')) each.scrollTop = 99; scrollTo(0, 300)"
+    )
+    before = page.evaluate(SCROLLED)
     stub.turn(count=1)
     wait_for_text(page, ".count", "1")
 
-    assert before == [99, 300]
-    assert page.evaluate("[document.querySelector('#area').scrollTop, scrollY]") == before
+    assert before == [99, 99, 300]
+    assert page.evaluate(SCROLLED) == before
+
+
+def folded(stub: Stub, actor: str, _user: str) -> str:
+    values = stub.actor(actor).values
+    unfolded = " open" if values["title"] == "unfolded" else ""
+    return (
+        f'<b class="count">{values["count"]}</b><details class="one"{unfolded}><summary>one</summary>text</details>'
+        f'<details class="two" open><summary>two</summary>text</details><dialog{unfolded}>text</dialog>'
+    )
+
+
+OPEN = "['.one', '.two', 'dialog'].map(each => document.querySelector(each).open)"
+
+
+def test_what_was_opened_stays_open(stub: Stub, pages: Pages) -> None:
+    """Details and dialogs stay as the user has them, alone and in a batch, and new ones come as the server says."""
+    stub.components["folded"] = folded
+    page = pages.live(stub.component("folded.room:1", "ann") + stub.component("counter.room:2", "ann"))
+    page.click(".one summary")
+    page.click(".two summary")
+    page.evaluate("document.querySelector('dialog').show()")
+    for count in (1, 2):
+        stub.turn(count=count)
+        wait_for_text(page, ".count", str(count))
+    alone = page.evaluate(OPEN)
+    stub.lose_messages = True
+    stub.connections[0].send([stub.turn(count=3), stub.turn("room:2", count=3)])
+    wait_for_text(page, ".count", "3")
+
+    assert alone == [True, False, True]
+    assert page.evaluate(OPEN) == alone
+    assert stub.count("batch") == 1
+
+
+def test_the_server_may_open_and_close(stub: Stub, pages: Pages) -> None:
+    """When the server itself renders it otherwise than before, that is what is shown."""
+    stub.components["folded"] = folded
+    page = pages.live(stub.component("folded.room:1", "ann"))
+    page.click(".one summary")
+    page.click(".one summary")
+    stub.turn(count=1, title="unfolded")
+    wait_for_text(page, ".count", "1")
+    opened = page.evaluate(OPEN)
+    stub.turn(count=2, title="none")
+    wait_for_text(page, ".count", "2")
+
+    assert opened == [True, True, True]
+    assert page.evaluate(OPEN) == [False, True, False]
+
+
+def test_what_plays_goes_on(stub: Stub, pages: Pages) -> None:
+    """A film is the same element after a refetch, and neither pauses nor starts anew."""
+    stub.components["film"] = lambda stub, actor, _user: (
+        f'<b class="count">{stub.actor(actor).values["count"]}</b><canvas></canvas><video muted></video>'
+        f"{'<p>line</p>' * stub.actor(actor).values['count']}"
+    )
+    page = pages.live(stub.component("film.room:1", "ann"))
+    page.evaluate(
+        """() => {
+          const [canvas, film] = ['canvas', 'video'].map(name => document.querySelector(name));
+          canvas.getContext('2d').fillRect(0, 0, 9, 9);
+          film.muted = true;
+          film.srcObject = canvas.captureStream();
+          window.film = film;
+          window.interrupted = [];
+          return film.play().then(() => {
+            for (const name of ['pause', 'emptied', 'loadstart'])
+              film.addEventListener(name, () => interrupted.push(name));
+          });
+        }"""
+    )
+    stub.turn(count=2)
+    wait_for_text(page, ".count", "2")
+
+    assert page.evaluate("[film === document.querySelector('video'), film.paused, interrupted]") == [True, False, []]
 
 
 @pytest.mark.parametrize("stub", [2], ids=["htmx2"], indirect=True)

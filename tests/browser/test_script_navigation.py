@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import Pages, wait_for_text
+from flask import Response
+
+from tests.browser.conftest import Pages, wait_for_event, wait_for_text
 from tests.browser.stub_server import Stub
 
 COUNT = ".count"
@@ -69,17 +71,19 @@ def test_a_page_without_live_elements_opens_nothing(stub: Stub, pages: Pages) ->
 
 
 def test_elements_that_anyone_adds_are_live(stub: Stub, pages: Pages) -> None:
-    """HTML that other code brings in is subscribed to, and corrected if it is behind."""
+    """HTML that other code brings in is subscribed to, and corrected if it is behind, though nobody told htmx of it."""
     old = stub.component("counter.room:2", "ann") + stub.scalar("ann")
     page = pages.live(stub.component(COUNTER, "ann"))
     stub.turn("room:2", count=4)
     stub.turn(count=6)
     wait_for_text(page, COUNT, "6")
     page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", old)
-    page.evaluate("htmx.process(document.body)")
-
     wait_for_text(page, "#counter-room-2 .count", "4")
     wait_for_text(page, ".scalar", "6")
+    page.wait_for_function("() => !document.querySelector('.htmx-settling, .htmx-added, .htmx-request')")
+    page.click("#counter-room-2 button")
+    wait_for_text(page, "#counter-room-2 .count", "5")
+
     assert stub.opened == 1
 
 
@@ -102,3 +106,19 @@ def test_a_page_from_the_back_forward_cache_catches_up(stub: Stub, pages: Pages)
 
     wait_for_text(page, COUNT, "3")
     assert stub.opened == 2
+
+
+def test_back_from_the_login(stub: Stub, pages: Pages) -> None:
+    """A page that comes back out of the cache asks again for what was refused."""
+    pages.allow("Failed to load resource", "Response Status Error")
+    page = pages.live(stub.component(COUNTER, "ann"))
+    page.evaluate("document.addEventListener('solid:failed', e => e.preventDefault())")
+    stub.answers[COUNTER] = lambda: Response("", 401, {"Solid-Login": "/login"})
+    stub.turn(count=3)
+    wait_for_event(page, "failed")
+    stub.answers.clear()
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide', {persisted: true}))")
+    stub.wait_for(lambda: not stub.connections)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+
+    wait_for_text(page, COUNT, "3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.browser.conftest import Pages, heard, record_texts, text, wait_for_event, wait_for_text
-from tests.browser.stub_server import Asked, Stub
+from tests.browser.stub_server import Stub
 
 COUNT = ".count"
 COUNTER = "counter.room:1"
@@ -49,15 +49,6 @@ def test_the_lowest_pair_is_subscribed(stub: Stub, pages: Pages) -> None:
     wait_for_text(page, COUNT, "5")
 
     assert stub.subscribed == [[{"k": "room:1~mac-ann", "i": "9", "r": 1}]]
-
-
-def test_a_refetch_says_what_the_page_has_heard_of(stub: Stub, pages: Pages) -> None:
-    """Solid-Want names stream, incarnation and revision."""
-    page = pages.live(one_counter(stub))
-    stub.turn(count=1)
-    wait_for_text(page, COUNT, "1")
-
-    assert stub.refetches() == [Asked("component", (COUNTER,), "room:1@9.2")]
 
 
 def test_what_is_not_shown_is_not_asked_for(stub: Stub, pages: Pages) -> None:

@@ -82,12 +82,16 @@ def test_every_announcement_is_in_the_catalog() -> None:
 
 
 def test_errors_are_announced_by_their_class() -> None:
-    """Wherever an error is told of, it is the name of its class; two places have it as text already."""
+    """Wherever an error is told of, it is the name of its class; three places have it as text already."""
     told = [(each.place.partition(":")[0], each.error) for each in ALL if each.error is not None]
     others = {(place, error) for place, error in told if not re.fullmatch(r"type\(.+\)\.__name__", error)}
 
     assert len(told) > 30
-    assert others == {("runtime/effect_worker.py", "name"), ("runtime/process.py", "error")}
+    assert others == {
+        ("runtime/broadcaster.py", "failure.name"),
+        ("runtime/effect_worker.py", "name"),
+        ("runtime/process.py", "error"),
+    }
 
 
 def test_everything_in_the_catalog_is_announced() -> None:

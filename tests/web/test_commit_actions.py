@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import URL
 
+from flask_solid_objects import CommitContext
 from flask_solid_objects.errors import MessageFailed, Rejected
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.values import MessageStatus
@@ -201,6 +202,23 @@ def test_transaction_cannot_be_ended_otherwise(app: OrderingApp, how: str) -> No
 
     assert (app.bodies, app.taken()) == ([], [])
     assert app.Orders.ref("a").place(bodies=["y"]) == 1
+
+
+def test_transaction_that_the_driver_was_asked_to_end(app: OrderingApp) -> None:
+    """A COMMIT on the driver's own connection is not repeated; MySQL cannot tell it from a deadlock."""
+    ran: list[str] = []
+
+    def end(app: OrderingApp, context: CommitContext, body: str) -> None:
+        ran.append(body)
+        context.session.connection().connection.commit()
+
+    app.hows["driver"] = end
+    with pytest.raises(MessageFailed) as raised:
+        app.Orders.ref("a").place(bodies=["x"], how="driver")
+
+    is_known = app.db.engine.dialect.name != "mysql"
+    assert (raised.value.details["class"] == "CommitActionUnavailable", len(ran) == 1) == (is_known, is_known)
+    assert app.taken() == []
 
 
 def test_reads_are_free(app: OrderingApp) -> None:

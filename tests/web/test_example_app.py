@@ -73,7 +73,16 @@ def test_a_name_that_no_actor_can_have_has_no_page(app: Flask, name: str) -> Non
     assert app.test_client().get(f"/events/{name}").status_code == 404
 
 
-@pytest.mark.parametrize("values", [{"key": "nonsense"}, {"key": "a\0b"}, {"seat": "A" * 500}, {"seat": "A\0"}, {}])
+def test_errors_look_like_every_other_page(app: Flask) -> None:
+    """An address that is not there, and a form without its token, answer with a page of the shop."""
+    client = app.test_client()
+    answers = [client.get("/nowhere"), client.post("/events/night-of-strings/hold")]
+
+    assert [answer.status_code for answer in answers] == [404, 403]
+    assert all("shop.css" in answer.text and "Small Hall" in answer.text for answer in answers)
+
+
+@pytest.mark.parametrize("values", [{"key": "nonsense"}, {"key": "a\0b"}, {"seat": "A" * 500}, {}])
 def test_a_bent_form_is_answered(app: Flask, values: dict[str, str]) -> None:
     """Fields that no page of the shop sends lead back to the page, not to an error."""
     client = app.test_client()
@@ -82,6 +91,17 @@ def test_a_bent_form_is_answered(app: Flask, values: dict[str, str]) -> None:
     data = {"token": token.group(1), **values}
 
     assert [client.post(f"{PAGE}/{act}", data=data).status_code for act in ("hold", "release", "confirm")] == [303] * 3
+
+
+def test_a_form_that_cannot_be_stored_is_refused(app: Flask) -> None:
+    """A NUL character in a form is the mistake of whoever sent it, also where it would be part of a key."""
+    client = app.test_client()
+    token = re.search(r'name="token" value="([^"]+)"', client.get(PAGE).text)
+    assert token is not None
+    data = {"token": token.group(1), "key": "ab", "seat": "A\0", "card": "A\0", "title": "A\0"}
+    paths = [f"{PAGE}/hold", f"{PAGE}/release", f"{PAGE}/confirm", "/customers/ada/jobs"]
+
+    assert [client.post(path, data=data).status_code for path in paths] == [400] * 4
 
 
 def test_seeding_twice_changes_nothing(app: Flask) -> None:

@@ -164,6 +164,18 @@ def test_missing_tables_name_both_commands(blank_database_url: URL) -> None:
         under_test.solid.runtime.close()
 
 
+def test_tables_are_made_from_code(blank_database_url: URL) -> None:
+    """A command of the app's own makes the tables by solid.upgrade(), which may run again."""
+    under_test = AppUnderTest(blank_database_url)
+    with under_test.app.app_context():
+        under_test.solid.upgrade()
+        under_test.solid.upgrade()
+        value = under_test.Counter.ref("a").increment(amount=3)
+        under_test.solid.runtime.close()
+
+    assert value == 3
+
+
 def test_policies_are_asked_with_the_stored_arguments(app: AppUnderTest) -> None:
     """A registered policy sees one Access per act, with the arguments as they would be stored, and may deny."""
     asked: list[Access] = []

@@ -12,7 +12,6 @@ from sqlalchemy.exc import DBAPIError
 
 from flask_solid_objects import Actor, operation
 from flask_solid_objects.errors import MessageFailed
-from flask_solid_objects.store.statements import is_write
 from tests.apps import AppUnderTest
 
 
@@ -109,39 +108,3 @@ def test_reading_in_memory_does_not_stop_other_threads() -> None:
         finally:
             finish.set()
             thread.join()
-
-
-@pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
-        ("SELECT 1", False),
-        ("  /* why */ select * from a where b = 'insert into c'", False),
-        ("(select 1) union (select 2)", False),
-        ("WITH a AS (SELECT 1) SELECT * FROM a", False),
-        ("EXPLAIN SELECT 1", False),
-        ("SELECT updated_at, deleted FROM shares", False),
-        ("SELECT * FROM a FOR SHARE", True),
-        ("select * from a\nfor\nupdate", True),
-        ("PRAGMA table_info(note)", False),
-        ("SAVEPOINT a", False),
-        ("PRAGMA journal_mode = WAL", True),
-        ("WITH a AS (DELETE FROM b RETURNING 1) SELECT * FROM a", True),
-        ("SELECT * FROM a FOR UPDATE", True),
-        ("select * from a for no key update skip locked", True),
-        ("SELECT * FROM a LOCK IN SHARE MODE", True),
-        ("SELECT * INTO OUTFILE 'x' FROM a", True),
-        ("SELECT nextval('s')", True),
-        ("INSERT INTO a VALUES (1)", True),
-        ("-- x\nUPDATE a SET b = 1", True),
-        ("REPLACE INTO a VALUES (1)", True),
-        ("CREATE TABLE a (b int)", True),
-        ("TRUNCATE a", True),
-        ("CALL p()", True),
-        ("COPY a FROM STDIN", True),
-        ("LOCK TABLE a", True),
-        ("SET GLOBAL x = 1", True),
-    ],
-)
-def test_statements_are_told_apart(statement: str, expected: bool) -> None:
-    """What is not plainly a read counts as a write."""
-    assert is_write(statement) is expected

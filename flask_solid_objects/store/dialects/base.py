@@ -130,6 +130,13 @@ class Dialect:
     def join(self, cursor: Any) -> None:
         """Make sure that a transaction of the application is one in which a row that was read stays as it is."""
 
+    def may_be_in_transaction(self, connection: Any) -> bool:
+        """False when somebody has ended the transaction of a driver connection.
+
+        MySQL has none after a deadlock either, after which a unit runs again, so that its absence tells nothing there.
+        """
+        return True
+
     def prepare_connection(self, connection: Any) -> None:
         """Set up a new driver connection of the runtime's own engine."""
 

@@ -29,6 +29,9 @@ class PostgreSQLDialect(Dialect):
         # Local to the transaction: nothing stays behind on a connection of a transaction pooler.
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", (f"{milliseconds}ms",))
 
+    def may_be_in_transaction(self, connection: Any) -> bool:
+        return int(connection.info.transaction_status) != 0
+
     def prepare_connection(self, connection: Any) -> None:
         # JSON stays text, as on the other databases; the typed decoding is ours. A client-side setting.
         from psycopg.types.string import TextLoader  # noqa: PLC0415 - an optional driver

@@ -48,6 +48,9 @@ class SQLiteDialect(Dialect):
         if not cursor.connection.in_transaction:
             cursor.execute("BEGIN IMMEDIATE")
 
+    def may_be_in_transaction(self, connection: Any) -> bool:
+        return bool(connection.in_transaction)
+
     def prepare_connection(self, connection: Any) -> None:
         connection.isolation_level = None
         # The wait is ours (Database), with jitter and the caller's deadline; SQLite's own is unfair.

@@ -16,7 +16,7 @@ from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.errors import NonRetryableError, Rejected
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.role import Role
-from flask_solid_objects.values import EffectContext
+from flask_solid_objects.values import EffectContext, EffectError
 from tests.actors import RuntimeUnderTest
 
 EFFECTS = EffectRegistry()
@@ -94,7 +94,7 @@ class Till(Actor):
         self.total += 1
 
     @operation
-    def declined(self, error: dict[str, Any], arguments: dict[str, Any]) -> None:
+    def declined(self, error: EffectError, arguments: dict[str, Any]) -> None:
         self.log.append(f"declined {arguments['amount']}: {error['class']}")
 
     @operation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,7 +13,6 @@ from sqlalchemy import URL, Engine, text
 from flask_solid_objects.runtime.broadcaster import Broadcaster
 from flask_solid_objects.runtime.broadcasting import broadcast_channel, decoded
 from flask_solid_objects.store.listeners import ListenConnection
-from flask_solid_objects.values import Broadcast
 from tests import requires
 from tests.actors import RuntimeUnderTest
 from tests.checkpoints import HeldCheckpoints
@@ -22,26 +21,12 @@ from tests.runtime.conftest import MakeRuntime
 from tests.runtime.crashes.crashing import crash
 from tests.runtime.outboxes import child
 from tests.runtime.outboxes.boards import ALL
+from tests.runtime.outboxes.ears import Ears
 from tests.runtime.outboxes.looking import Beside, errors, make_due
 from tests.runtime.test_wakeups import REDIS, need_redis
 
 LOST = ConnectionResetError("the connection is gone")
 MakeBroadcaster = Callable[[RuntimeUnderTest], Broadcaster]
-
-
-class Ears:
-    """A function of the application that hears broadcasts, and raises for actors that it cannot bear."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, str, int]] = []
-        self.raw: list[Broadcast] = []
-        self.refused: set[str] = set()
-
-    def __call__(self, broadcasts: Sequence[Broadcast]) -> None:
-        if self.refused & {each.actor_id for each in broadcasts}:
-            raise LookupError("refused")
-        self.raw.extend(broadcasts)
-        self.heard.extend((each.actor_id, each.observable, each.revision) for each in broadcasts)
 
 
 @pytest.fixture
@@ -224,6 +209,30 @@ def test_late_revision_is_superseded(
 
     assert ears.heard == [("b", "total", 2)]
     assert [status for status, _ in rows(engine)] == ["delivered"] * 2
+
+
+def test_an_outage_costs_the_same_for_many(rt: RuntimeUnderTest, broadcaster: Broadcaster, ears: Ears) -> None:
+    """That a whole batch fails, and is looked at again later, takes a fixed number of statements."""
+    counts = []
+    broadcaster.run_once()  # which registers it
+    for number in (2, 32):
+        names = [f"{number}-{each}" for each in range(number)]
+        ears.refused = set(names)
+        for name in names:
+            rt.ref("Board", name).add(amount=2)
+        counter = StatementCounter(rt.database.engine)
+        with counter.measure() as failing:
+            broadcaster.run_once()
+        make_due(rt.database.engine, "broadcasts")
+        with counter.measure() as repeating:
+            broadcaster.run_once()
+        counter.close()
+        counts.append((failing.statements, repeating.statements))
+        ears.refused = set()
+        make_due(rt.database.engine, "broadcasts")
+        broadcaster.run_once()
+
+    assert counts[0] == counts[1]
 
 
 def test_two_share_the_work(

@@ -28,6 +28,7 @@ def test_dead_after_the_last_attempt(rt: RuntimeUnderTest, roles: Roles, outside
 
     assert (row.status, row.attempts, len(outside.calls)) == ("dead", 3, 3)
     assert rt.ref("Till", "a").log == ["declined 5: RuntimeError"]
+    assert error_of(rt, effect_id)["outcome"] == "unknown"
 
 
 def test_non_retryable_is_dead_at_once(rt: RuntimeUnderTest, roles: Roles, outside: Outside) -> None:
@@ -49,7 +50,8 @@ def test_arguments_that_no_longer_fit_are_dead_at_once(rt: RuntimeUnderTest, rol
     roles.settle()
 
     assert (find_effect(rt, effect_id).status, outside.calls) == ("dead", [])
-    assert error_of(rt, effect_id)["class"] == "InvalidArguments"
+    error = error_of(rt, effect_id)
+    assert (error["class"], error["outcome"]) == ("InvalidArguments", "unknown")
 
 
 def test_rejection_completes(rt: RuntimeUnderTest, roles: Roles, outside: Outside) -> None:
@@ -61,7 +63,7 @@ def test_rejection_completes(rt: RuntimeUnderTest, roles: Roles, outside: Outsid
 
     assert (find_effect(rt, effect_id).status, len(outside.calls)) == ("completed", 1)
     assert (error["class"], error["code"], error["message"]) == ("Rejected", "declined", "No money.")
-    assert error["details"] == {"limit": 3}
+    assert (error["outcome"], error["details"]) == ("rejected", {"limit": 3})
     assert rt.ref("Till", "a").log == ["declined 5: Rejected"]
 
 
@@ -85,6 +87,7 @@ def test_result_that_cannot_be_stored(rt: RuntimeUnderTest, roles: Roles, outsid
 
     assert (find_effect(rt, effect_id).status, len(outside.calls)) == ("dead", 1)
     assert rt.ref("Till", "a").log == [f"declined 5: {error_of(rt, effect_id)['class']}"]
+    assert error_of(rt, effect_id)["outcome"] == "done"
 
 
 def test_error_without_a_text(rt: RuntimeUnderTest, roles: Roles, outside: Outside) -> None:

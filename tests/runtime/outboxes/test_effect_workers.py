@@ -18,7 +18,7 @@ from tests.checkpoints import HeldCheckpoints
 from tests.runtime.conftest import MakeRuntime
 from tests.runtime.outboxes.actors import Outside, Receiver, Roles, Sender, Till
 from tests.runtime.outboxes.answers import raises
-from tests.runtime.outboxes.rows import find_effect
+from tests.runtime.outboxes.rows import execute, find_effect
 
 OWN = (Till, Sender, Receiver)
 
@@ -228,3 +228,21 @@ def test_a_claim_does_not_wait_for_the_actor(
     assert row.attempts == 1
     roles.effects._execute(row)
     assert outside.amounts == [1]
+
+
+def test_orphans_are_judged_under_their_lock(rt: RuntimeUnderTest, roles: Roles) -> None:
+    """What looked abandoned, and belongs to somebody who lives by the time it is locked, stays with him."""
+    effects, process_id = rt.store.effects, roles.effects.registration.id
+    state = "UPDATE solid_objects_processes SET shutdown_state = :state"
+    effect_id = rt.ref("Till", "a").pay_quietly(amount=5)
+    name = find_effect(rt, effect_id).name
+    rt.database.transact("claim", lambda tx: effects.claim_first(tx, name, process_id))
+    execute(rt, state, state="stopped")
+    found = rt.database.read(lambda tx: effects.orphans(tx, 60.0, 10))
+    execute(rt, state, state="running")
+    kept = rt.database.transact("free", lambda tx: effects.release_orphans(tx, found, 60.0))
+    execute(rt, state, state="stopped")
+    freed = rt.database.transact("free", lambda tx: effects.release_orphans(tx, found, 60.0))
+
+    assert (len(found), kept, freed) == (1, 0, 1)
+    assert find_effect(rt, effect_id).status == "pending"

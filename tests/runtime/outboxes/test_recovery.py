@@ -211,7 +211,8 @@ def test_exhausted_effect_is_dead(rt: RuntimeUnderTest, crashing: Crashing, outs
     row = find_effect(rt, effect_id)
 
     assert (row.status, row.attempts, outside.calls) == ("dead", 2, [])
-    assert error_of(rt, effect_id)["class"] == "CrashedWorker"
+    error = error_of(rt, effect_id)
+    assert (error["class"], error["outcome"]) == ("CrashedWorker", "unknown")
     assert rt.ref("Till", "a").log == ["declined 5: CrashedWorker"]
 
 

@@ -83,12 +83,12 @@ def test_all_dead_effects_are_revived(
 
 
 def test_revived_row(rt: RuntimeUnderTest, five: list[str], redrives: RedriveOperators, runner: Redriving) -> None:
-    """A revived effect is as if it had never been tried, under its id."""
+    """A revived effect has all its attempts before it, under its id; it is known that it had ended."""
     redrives.start("effect", limit=1)
     finish(runner)
 
     assert stands(find_effect(rt, five[0])) == ("pending", 0, None)
-    assert count(rt, EFFECTS, "status = 'pending' AND completed_at IS NULL") == 1
+    assert count(rt, EFFECTS, "status = 'pending' AND completed_at IS NOT NULL") == 1
 
 
 def test_limit(rt: RuntimeUnderTest, five: list[str], redrives: RedriveOperators, runner: Redriving) -> None:

@@ -18,7 +18,7 @@ from flask_solid_objects.store.schema import check, downgrade, upgrade
 from flask_solid_objects.store.tables import build_tables
 
 PREFIX = "solid_objects_"
-HEAD = "solid_objects_0002"
+HEAD = "solid_objects_0003"
 
 
 def tables_in(engine: Engine) -> set[str]:

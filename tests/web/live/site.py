@@ -7,6 +7,7 @@ import html
 import http.client
 import json
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,11 +42,13 @@ class Site:
             SECRET_KEY="test",
             SQLALCHEMY_DATABASE_URI=url.render_as_string(hide_password=False),
             SOLID_OBJECTS_LIVE_POLLING_INTERVAL=0.2,
-            SOLID_OBJECTS_LIVE_HEARTBEAT=0.2,
+            SOLID_OBJECTS_LIVE_HEARTBEAT=5.0,
         )
         self.app.config.update(config)
         self.solid = solid = SolidObjects()
         self.denied: set[tuple[str, str]] = set()
+        # Users for whom the policies, and the function that names the viewer, raise.
+        self.failing: set[str] = set()
         self.asked: list[Access] = []
 
         @solid.actor
@@ -85,7 +88,7 @@ class Site:
         self.Ledger: Any = Ledger
         solid.authorize_query(self._allows)
         solid.authorize_subscription(self._allows)
-        solid.viewer(lambda: str(flask.session.get("user") or "nobody"))
+        solid.viewer(self._viewer)
         solid.init_app(self.app, seams=seams)
 
         @self.app.get("/login/<user>")
@@ -97,8 +100,16 @@ class Site:
         def page() -> str:
             return render_template_string(PAGE, ref=Room.ref("lobby"))
 
+    def _viewer(self) -> str:
+        user = str(flask.session.get("user") or "nobody")
+        if f"viewer {user}" in self.failing:
+            raise ZeroDivisionError("this function fails")
+        return user
+
     def _allows(self, access: Access) -> bool:
         self.asked.append(access)
+        if access.context in self.failing:
+            raise ZeroDivisionError("this policy fails")
         return (str(access.context), access.operation or access.action) not in self.denied
 
     @contextmanager
@@ -123,6 +134,14 @@ class Site:
             server.shutdown()
             thread.join()
             server.server_close()
+
+
+class GreetedClient(Client):
+    """A client that also reads what came together with the answer to its upgrade."""
+
+    def handshake(self) -> None:
+        super().handshake()
+        self.connected = self._handle_events()
 
 
 class Page:
@@ -155,11 +174,15 @@ class Page:
         headers = {"Cookie": f"session={cookie.value}" if cookie else ""}
         if origin is not None:
             headers["Origin"] = origin
-        self.socket = Client(f"ws://127.0.0.1:{self._port}/solid/ws", headers=headers)
+        self.socket = GreetedClient(f"ws://127.0.0.1:{self._port}/solid/ws", headers=headers)
         return self.receive("hello")
 
     def refused(self, origin: str | None = HERE) -> int:
         """Try to open a socket by hand; the status of the answer."""
+        return self.try_open(origin)[0]
+
+    def try_open(self, origin: str | None = HERE) -> tuple[int, dict[str, str]]:
+        """The same with the headers of the answer."""
         cookie = self.client.get_cookie("session")
         headers = {
             "Upgrade": "websocket",
@@ -172,9 +195,21 @@ class Page:
         connection = http.client.HTTPConnection("127.0.0.1", self._port or 0, timeout=5)
         try:
             connection.request("GET", "/solid/ws", headers=headers | ({"Origin": origin} if origin is not None else {}))
-            return connection.getresponse().status
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders())
         finally:
             connection.close()
+
+    def half_open(self) -> socket.socket:
+        """Open a socket by hand that is never read from again, and that answers no ping."""
+        cookie = self.client.get_cookie("session")
+        lines = ["GET /solid/ws HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade"]
+        lines += ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", f"Origin: {HERE}"]
+        lines += [f"Cookie: session={cookie.value}" if cookie else "X-None: 1", "", ""]
+        peer = socket.create_connection(("127.0.0.1", self._port or 0), timeout=5)
+        peer.sendall("\r\n".join(lines).encode())
+        assert b" 101 " in peer.recv(64)
+        return peer
 
     def subscribe(self, place: int = 0, **changed: Any) -> Any:
         """Subscribe to one of the page's dependencies; the answer's one item, or the frame that refused it."""

@@ -166,6 +166,14 @@ def test_scripts_carry_their_version(site: Site) -> None:
     assert "immutable" in answer.headers["Cache-Control"]
 
 
+def test_scripts_take_settings(site: Site) -> None:
+    """Settings become attributes of our own script tag, escaped, and of no other."""
+    htmx, ours = rendered(site, "{{ solid_scripts(poll=2000, url_max='\">') }}").split("\n")
+
+    assert "data-" not in htmx
+    assert 'data-base="/solid" data-poll="2000" data-url-max="&#34;&gt;"></script>' in ours
+
+
 def test_polling_gets_what_a_socket_would(site: Site) -> None:
     """Pages without a socket ask for the same answer by an ordinary request."""
     page = Page(site, "ann")
