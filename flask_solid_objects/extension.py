@@ -43,7 +43,9 @@ from flask_solid_objects.store.write_guard import guard
 from flask_solid_objects.testing import Testing
 from flask_solid_objects.values import CommitContext, EffectContext, Policy
 from flask_solid_objects.web.app_context import run_in_app_context
+from flask_solid_objects.web.dashboard.blueprint import Dashboard
 from flask_solid_objects.web.live import LiveViews
+from flask_solid_objects.web.viewers import viewer_of
 
 EXTENSION_KEY = "solid_objects"
 
@@ -222,6 +224,23 @@ class SolidObjects:
         """Say who looks at a page: a stable text for the browser's user; by default a random id in the session."""
         self._viewer = function
         return function
+
+    def dashboard(
+        self,
+        name: str = "solid_dashboard",
+        *,
+        url_prefix: str | None = "/admin/solid",
+        identity: Callable[[], object] | None = None,
+    ) -> flask.Blueprint:
+        """Make the administration dashboard: a blueprint that the application registers, under any prefix.
+
+        Everything in it is denied until ``@solid.authorize_administration`` allows it.
+
+        :param identity: who acts, for the policy's ``context`` and the audit log; by default what ``@solid.viewer``
+            says.
+        """
+        viewer = lambda: viewer_of(self._viewer)  # noqa: E731 - read at each request
+        return Dashboard(lambda: self.runtime, viewer, identity).blueprint(name, url_prefix)
 
     # -- use ----------------------------------------------------------------------------------
 

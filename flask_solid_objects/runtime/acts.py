@@ -37,10 +37,13 @@ class _Try(Generic[_T]):
 
 
 class Acts:
-    """Acts of operators on one runtime."""
+    """Acts of operators on one runtime.
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    :param browser: a browser can reach them, so that without a policy they are denied.
+    """
+
+    def __init__(self, core: Core, *, browser: bool = False) -> None:
+        self._core, self._browser = core, browser
 
     def require(
         self,
@@ -55,7 +58,25 @@ class Acts:
 
         :raises Unauthorized: it was denied; nothing was read or written.
         """
-        access = Access(
+        access = self._access(action, resource, context, key, resource_id)
+        self._core.policies.require("administration", access, browser=self._browser)
+
+    def allows(
+        self,
+        action: str,
+        resource: str,
+        context: object,
+        *,
+        key: ActorKey | None = None,
+        resource_id: str | None = None,
+    ) -> bool:
+        """Whether :meth:`require` would pass; for what a page offers."""
+        access = self._access(action, resource, context, key, resource_id)
+        return self._core.policies.allows("administration", access, browser=self._browser)
+
+    @staticmethod
+    def _access(action: str, resource: str, context: object, key: ActorKey | None, resource_id: str | None) -> Access:
+        return Access(
             action=action,
             actor_type=key.actor_type if key else None,
             actor_id=key.actor_id if key else None,
@@ -63,7 +84,6 @@ class Acts:
             resource_id=subject_of(key) if key else resource_id,
             context=context,
         )
-        self._core.policies.require("administration", access)
 
     def perform(
         self,

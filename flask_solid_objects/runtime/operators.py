@@ -32,10 +32,18 @@ PAGE = 50
 class Operators:
     """Administration of one runtime; ``context`` goes to the administration policy."""
 
-    def __init__(self, core: Core, wake_ups: WakeUps, deregistration: Deregistration, messages: Messages) -> None:
+    def __init__(
+        self,
+        core: Core,
+        wake_ups: WakeUps,
+        deregistration: Deregistration,
+        messages: Messages,
+        *,
+        browser: bool = False,
+    ) -> None:
         self._core, self._wake_ups = core, wake_ups
         self._deregistration, self._messages = deregistration, messages
-        self._acts = Acts(core)
+        self._acts = Acts(core, browser=browser)
         self.effects = EffectOperators(core, wake_ups, self._acts)
         self.broadcasts = BroadcastOperators(core, wake_ups, self._acts)
         self.reminders = ReminderOperators(core, wake_ups, self._acts, messages)
@@ -76,13 +84,21 @@ class Operators:
         """End the back-off of a failing head, and the parking of a failing activation."""
         return self._act("retry_now", key, self._core.store.administration.retry_now, context)
 
-    def skip(self, key: ActorKey, *, context: object = None) -> int | None:
-        """End the head without a result, even while it runs; its message id."""
-        return self._act("skip", key, self._core.store.administration.skip_head, context)
+    def skip(self, key: ActorKey, *, message_id: int | None = None, context: object = None) -> int | None:
+        """End the head without a result, even while it runs; its message id.
 
-    def fail(self, key: ActorKey, *, context: object = None) -> int | None:
-        """Move the head to the dead letters, even while it runs; its message id."""
-        return self._act("fail", key, self._core.store.administration.fail_head, context)
+        :param message_id: the message that is meant: nothing happens when another one is the head by now.
+        """
+        skip = self._core.store.administration.skip_head
+        return self._act("skip", key, lambda tx, instance: skip(tx, instance, message_id), context)
+
+    def fail(self, key: ActorKey, *, message_id: int | None = None, context: object = None) -> int | None:
+        """Move the head to the dead letters, even while it runs; its message id.
+
+        :param message_id: the message that is meant: nothing happens when another one is the head by now.
+        """
+        fail = self._core.store.administration.fail_head
+        return self._act("fail", key, lambda tx, instance: fail(tx, instance, message_id), context)
 
     def destroy(self, key: ActorKey, *, context: object = None) -> bool:
         self._acts.require("destroy", "actors", context, key=key)

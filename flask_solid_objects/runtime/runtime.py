@@ -18,6 +18,7 @@ from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import InvalidSchema, SchemaMissing
 from flask_solid_objects.runtime.broadcaster import Broadcaster
 from flask_solid_objects.runtime.broadcasting import select_transport
+from flask_solid_objects.runtime.browsing import Browsing
 from flask_solid_objects.runtime.caller import Caller
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
@@ -124,6 +125,17 @@ class Runtime:
         """Reads and acts of operators."""
         here = self._here()
         return Operators(self.core, here.wake_ups, here.deregistration, here.verbs.messages)
+
+    @property
+    def browser_operators(self) -> Operators:
+        """The same for the dashboard, where no policy means no."""
+        here = self._here()
+        return Operators(self.core, here.wake_ups, here.deregistration, here.verbs.messages, browser=True)
+
+    @property
+    def browsing(self) -> Browsing:
+        """The bounded reads of the dashboard."""
+        return Browsing(self.core)
 
     @property
     def wake_ups(self) -> WakeUps:

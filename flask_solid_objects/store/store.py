@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from flask_solid_objects.settings import Settings
+from flask_solid_objects.store.actor_pages import ActorPages
 from flask_solid_objects.store.administration import Administration
 from flask_solid_objects.store.admission import Admission
+from flask_solid_objects.store.audit import Audit
+from flask_solid_objects.store.belongings import Belongings
 from flask_solid_objects.store.broadcasts import Broadcasts
 from flask_solid_objects.store.candidates import Candidates
 from flask_solid_objects.store.dead_letters import DeadLetters
@@ -15,7 +18,9 @@ from flask_solid_objects.store.heads import Heads
 from flask_solid_objects.store.instances import Instances
 from flask_solid_objects.store.leases import Leases
 from flask_solid_objects.store.mailbox import Mailbox
+from flask_solid_objects.store.mailbox_pages import MailboxPages
 from flask_solid_objects.store.outbox_administration import OutboxAdministration
+from flask_solid_objects.store.overview import Overviews
 from flask_solid_objects.store.processes import Processes
 from flask_solid_objects.store.reconciliation import Reconciliation
 from flask_solid_objects.store.recoveries import Recoveries
@@ -24,6 +29,7 @@ from flask_solid_objects.store.reminders import Reminders
 from flask_solid_objects.store.retention import Retention
 from flask_solid_objects.store.staged import StagedRows
 from flask_solid_objects.store.tables import Tables
+from flask_solid_objects.store.timeline import Timeline
 from flask_solid_objects.store.turns import Turns
 from flask_solid_objects.store.views import Views
 from flask_solid_objects.store.writable_cte import WritableCte
@@ -68,5 +74,11 @@ class Store:
             tables, dialect, self.instances, self.mailbox, self.heads, self.leases, self.dead_letters
         )
         self.outbox_administration = OutboxAdministration(tables, dialect, self.effects, self.broadcasts)
+        self.actor_pages = ActorPages(tables, dialect, self.administration)
+        self.mailbox_pages = MailboxPages(tables, dialect)
+        self.timeline = Timeline(tables, dialect)
+        self.belongings = Belongings(tables, dialect, self.effects, self.broadcasts, self.reminders, self.dead_letters)
+        self.overviews = Overviews(tables, dialect)
+        self.audit = Audit(tables, dialect)
         self.redrives = Redrives(tables, dialect)
         self.retention = Retention(tables, dialect)

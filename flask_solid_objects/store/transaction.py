@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -62,6 +64,15 @@ class Transaction:
     def at(self, moment: datetime) -> None:
         """Use a time that a statement of this transaction has returned already."""
         self._now = moment
+
+    @contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Let the server end each statement that takes longer."""
+        self.dialect.limit_statements(self._cursor, seconds)
+        try:
+            yield
+        finally:
+            self.dialect.unlimit_statements(self._cursor)
 
     def _run(self, statement: Statement, parameters: dict[str, Any]) -> None:
         self._cursor.execute(

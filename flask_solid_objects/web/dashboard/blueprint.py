@@ -1,0 +1,157 @@
+"""The blueprint of the dashboard: who may see it, what every answer carries, and what happens to errors.
+
+Nothing is shown without an administration policy (hazard H108). Each page and each act asks it once, with one
+``Access``; its ``context`` is what ``identity`` says, by default the viewer of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, abort, current_app, render_template, request, session
+
+from flask_solid_objects.assets import STATIC, TEMPLATES
+from flask_solid_objects.errors import (
+    ActUnresolved,
+    DatabaseDeadlineExceeded,
+    MailboxFull,
+    ReminderCompleted,
+    SchemaMissing,
+    SolidObjectsError,
+    Unauthorized,
+    UnknownActorType,
+    UnknownDeadLetter,
+    UnknownInstance,
+    UnknownOutboxRow,
+    UnknownRedrive,
+    UnknownReminder,
+)
+from flask_solid_objects.runtime.runtime import Runtime
+from flask_solid_objects.web.dashboard import display
+from flask_solid_objects.web.dashboard.acts import Acts
+from flask_solid_objects.web.dashboard.pages import Pages
+from flask_solid_objects.web.dashboard.redirects import link
+from flask_solid_objects.web.dashboard.tokens import FIELD, form_token, is_ours
+
+_NOTICE = "_solid_notice"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_STATUS: dict[type[SolidObjectsError], int] = {
+    Unauthorized: 403,
+    UnknownInstance: 404,
+    UnknownDeadLetter: 404,
+    UnknownOutboxRow: 404,
+    UnknownRedrive: 404,
+    UnknownReminder: 404,
+    UnknownActorType: 404,
+    ReminderCompleted: 409,
+    MailboxFull: 422,
+    ActUnresolved: 503,
+    DatabaseDeadlineExceeded: 503,
+    SchemaMissing: 503,
+}
+
+
+class Dashboard:
+    """The pages of one extension; made once for each blueprint that an application registers.
+
+    :param runtime: finds the runtime of the current application.
+    :param viewer: the browser's user, as live views know it.
+    :param identity: who acts, as the policy and the audit log see it; the viewer when it is None.
+    """
+
+    def __init__(
+        self, runtime: Callable[[], Runtime], viewer: Callable[[], str], identity: Callable[[], object] | None
+    ) -> None:
+        self.runtime, self.viewer = runtime, viewer
+        self.identity: Callable[[], object] = identity or viewer
+
+    def blueprint(self, name: str, url_prefix: str | None) -> Blueprint:
+        blueprint = Blueprint(
+            name,
+            __name__,
+            url_prefix=url_prefix,
+            template_folder=str(TEMPLATES),
+            static_folder=str(STATIC),
+            static_url_path="/static",
+        )
+        blueprint.before_request(self._check_token)
+        blueprint.after_request(_secured)
+        blueprint.context_processor(self._names)
+        for error in _STATUS:
+            blueprint.register_error_handler(error, self._failed)
+        blueprint.register_error_handler(404, self._missing)
+        Pages(self).register(blueprint)
+        Acts(self).register(blueprint)
+        blueprint.record_once(_need_key)
+        return blueprint
+
+    def notify(self, text: str, kind: str = "done") -> None:
+        """Say on the next page what was done; apart from the application's own flashed messages."""
+        session[_NOTICE] = [kind, text]
+
+    def can(self, action: str, resource: str, **subject: Any) -> bool:
+        return self.runtime().browsing.can(action, resource, self.identity(), **subject)
+
+    def _names(self) -> dict[str, Any]:
+        limit = self.runtime().settings.dashboard_value_limit
+        return {
+            "can": self.can,
+            "count": display.count,
+            "span": display.span,
+            "moment": display.moment,
+            "document": lambda text: display.document(text, limit),
+            "size": display.size,
+            "stored_error": display.stored_error,
+            "cut": lambda text, most=200: display.cut(text, most),
+            "form_token": form_token,
+            "token_field": FIELD,
+            "take_notice": lambda: session.pop(_NOTICE, None),
+            "link": link,
+            "is_part": _is_part(),
+            "polled": True,
+            "live_scripts": _live_scripts(),
+        }
+
+    def _check_token(self) -> None:
+        if request.method not in ("GET", "HEAD", "OPTIONS") and not is_ours():
+            abort(Response("This form is too old, or not ours: go back, reload the page, and try again.", 403))
+
+    def _failed(self, error: SolidObjectsError) -> tuple[str, int]:
+        status = next(code for kind, code in _STATUS.items() if isinstance(error, kind))
+        title = {403: "Not allowed", 404: "Not there", 503: "Not now"}.get(status, "Not possible")
+        return render_template("solid_objects/dashboard/error.html", title=title, text=str(error), polled=False), status
+
+    def _missing(self, error: Any) -> tuple[str, int]:
+        text = getattr(error, "description", None) or "There is no such page."
+        return render_template("solid_objects/dashboard/error.html", title="Not there", text=text, polled=False), 404
+
+
+def _need_key(state: Any) -> None:
+    if not state.app.secret_key:
+        raise RuntimeError("The dashboard keeps its form token in the session: set app.config['SECRET_KEY'] first.")
+
+
+def _secured(response: Response) -> Response:
+    """No answer may be cached, framed, or run a script that is not a file of ours."""
+    if request.endpoint is not None and request.endpoint.endswith(".static"):
+        return response
+    response.headers["Content-Security-Policy"] = _POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "same-origin"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Vary"] = "Cookie, HX-Request"
+    return response
+
+
+def _is_part() -> bool:
+    """Whether htmx asks for the changing part of a page it has already."""
+    return request.headers.get("HX-Request") == "true"
+
+
+def _live_scripts() -> bool:
+    """Whether the application serves live views, whose scripts the dashboard then uses."""
+    return "solid_objects" in current_app.blueprints

@@ -1,0 +1,242 @@
+"""The pages that only look. Whatever they show is read by one bounded read, and every list goes by a cursor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, get_args
+from weakref import WeakKeyDictionary
+
+from flask import Blueprint, abort, current_app, render_template, request
+
+from flask_solid_objects.errors import UnknownActorType
+from flask_solid_objects.store.actor_pages import LeaseFilter
+from flask_solid_objects.values import Access, ActorKey, ReminderStatus
+from flask_solid_objects.web.dashboard.charts import HEIGHT, Throughput
+
+if TYPE_CHECKING:
+    from flask_solid_objects.web.dashboard.blueprint import Dashboard
+
+_PAGE = 25
+
+
+class Pages:
+    """GET routes."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._dashboard = dashboard
+        self._charts: WeakKeyDictionary[Any, list[Throughput]] = WeakKeyDictionary()
+
+    def register(self, blueprint: Blueprint) -> None:
+        pages: dict[str, tuple[str, Callable[..., Any]]] = {
+            "overview": ("/", self.overview),
+            "actors": ("/actors", self.actors),
+            "actor": ("/actor", self.actor),
+            "message": ("/messages/<int:message_id>", self.message),
+            "mailbox": ("/mailbox", self.mailbox),
+            "reminders": ("/reminders", self.reminders),
+            "effects": ("/effects", self.effects),
+            "broadcasts": ("/broadcasts", self.broadcasts),
+            "dead_letters": ("/dead-letters", self.dead_letters),
+            "redrives": ("/redrives", self.redrives),
+            "processes": ("/processes", self.processes),
+            "audit": ("/audit", self.audit),
+        }
+        for name, (rule, view) in pages.items():
+            blueprint.add_url_rule(rule, name, view, methods=["GET"])
+
+    # -- pages --------------------------------------------------------------------------------
+
+    def overview(self) -> str:
+        browsing, context = self._browsing(), self._dashboard.identity()
+        home = browsing.home(context=context)
+        charts = [each.chart(lambda edges: browsing.done(edges, context=context)) for each in self._throughput()]
+        return self._show("overview", home=home, charts=charts, height=HEIGHT, now=home.overview.now)
+
+    def actors(self) -> str:
+        lease = _choice("lease", get_args(LeaseFilter))
+        actor_type, prefix = _text("type"), _text("prefix") or ""
+        page = self._paged(
+            lambda after: self._browsing().actors(
+                actor_type=actor_type,
+                prefix=prefix,
+                lease=lease,
+                after=after,
+                context=self._dashboard.identity(),
+            )
+        )
+        return self._show(
+            "actors",
+            page=page,
+            types=self._types(),
+            actor_type=actor_type,
+            prefix=prefix,
+            lease=lease,
+            leases=get_args(LeaseFilter),
+        )
+
+    def actor(self) -> str:
+        key = key_of(request.args)
+        before = _number("before")
+        found = self._browsing().actor(key, before=before, context=self._dashboard.identity())
+        return self._show("actor", page=found, key=key, before=before, watch=self._watch(key), now=found.now)
+
+    def message(self, message_id: int) -> str:
+        found = self._browsing().message(message_id, context=self._dashboard.identity())
+        if found is None:
+            abort(404, f"There is no message {message_id}: it was pruned, or its actor was destroyed.")
+        return self._show("message", page=found, turn=found.detail.turn, now=found.now)
+
+    def mailbox(self) -> str:
+        status = _choice("status", ("ready", "running")) or "ready"
+        page = self._paged(
+            lambda after: self._browsing().mailbox(
+                status,
+                after=after,
+                context=self._dashboard.identity(),
+            )
+        )
+        return self._show("mailbox", page=page, status=status)
+
+    def reminders(self) -> str:
+        status, actor_type = _choice("status", get_args(ReminderStatus)), _text("type")
+        rows = self._operators().reminders.list(
+            actor_type=actor_type,
+            status=status,
+            after=_number("after") or 0,
+            most=_PAGE + 1,
+            context=self._dashboard.identity(),
+        )
+        return self._show(
+            "reminders",
+            rows=rows[:_PAGE],
+            next=rows[_PAGE - 1].id if len(rows) > _PAGE else None,
+            status=status,
+            statuses=get_args(ReminderStatus),
+            actor_type=actor_type,
+            types=self._types(),
+        )
+
+    def effects(self) -> str:
+        status = _choice("status", ("pending", "processing")) or "pending"
+        rows = self._operators().effects.waiting(
+            status=status,
+            before=_number("before"),
+            most=_PAGE + 1,
+            context=self._dashboard.identity(),
+        )
+        return self._rows("effects", rows, status=status)
+
+    def broadcasts(self) -> str:
+        status = _choice("status", ("pending", "processing")) or "pending"
+        rows = self._operators().broadcasts.waiting(
+            status=status,
+            before=_number("before"),
+            most=_PAGE + 1,
+            context=self._dashboard.identity(),
+        )
+        return self._rows("broadcasts", rows, status=status)
+
+    def dead_letters(self) -> str:
+        kind, actor_type = _choice("kind", ("message", "effect", "broadcast")) or "message", _text("type")
+        operators = self._operators()
+        read: Callable[..., list[Any]] = {
+            "message": operators.dead_letters,
+            "effect": operators.effects.dead,
+            "broadcast": operators.broadcasts.dead,
+        }[kind]
+        rows = read(actor_type=actor_type, before=_number("before"), most=_PAGE + 1, context=self._dashboard.identity())
+        return self._rows("dead_letters", rows, kind=kind, actor_type=actor_type, types=self._types())
+
+    def redrives(self) -> str:
+        rows = self._operators().redrives.list(most=_PAGE, context=self._dashboard.identity())
+        return self._show("redrives", rows=rows, types=self._types())
+
+    def processes(self) -> str:
+        rows = self._operators().processes(context=self._dashboard.identity())
+        return self._show("processes", rows=rows, details={row.id: _details(row.metadata) for row in rows})
+
+    def audit(self) -> str:
+        page = self._paged(lambda after: self._browsing().audit(before=after, context=self._dashboard.identity()))
+        return self._show("audit", page=page)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _show(self, name: str, **values: Any) -> str:
+        if "now" not in values:
+            # Only for ages on pages that read no time of the database.
+            values["now"] = datetime.now(UTC)
+        return render_template(f"solid_objects/dashboard/{name}.html", here=name, **values)
+
+    def _rows(self, name: str, rows: list[Any], **values: Any) -> str:
+        following = rows[_PAGE - 1].id if len(rows) > _PAGE else None
+        return self._show(name, rows=rows[:_PAGE], next=following, **values)
+
+    def _paged(self, read: Callable[[str | None], Any]) -> Any:
+        try:
+            return read(_text("after"))
+        except ValueError:
+            abort(404, "This page begins nowhere: its address is not one of ours.")
+
+    def _browsing(self) -> Any:
+        return self._dashboard.runtime().browsing
+
+    def _operators(self) -> Any:
+        return self._dashboard.runtime().browser_operators
+
+    def _types(self) -> tuple[str, ...]:
+        return self._dashboard.runtime().core.registry.types()
+
+    def _watch(self, key: ActorKey) -> Any:
+        """The attribute by which the page hears of this actor's commits; None where it can only poll."""
+        watch: Any = current_app.jinja_env.globals.get("solid_watch")
+        runtime, viewer = self._dashboard.runtime(), self._dashboard.viewer()
+        access = Access(action="subscribe", actor_type=key.actor_type, actor_id=key.actor_id, context=viewer)
+        try:
+            definition = runtime.core.registry.get(key.actor_type)
+        except UnknownActorType:
+            return None
+        if watch is None or not runtime.core.policies.allows("subscription", access, browser=True):
+            return None
+        return watch(definition.cls.ref(key.actor_id))
+
+    def _throughput(self) -> list[Throughput]:
+        app = current_app._get_current_object()  # type: ignore[attr-defined]
+        if app not in self._charts:
+            self._charts[app] = [
+                Throughput("Last hour", timedelta(minutes=1), 60),
+                Throughput("Last day", timedelta(minutes=30), 48),
+            ]
+        return self._charts[app]
+
+
+def key_of(values: Any) -> ActorKey:
+    """The actor that a request names; any text may be an id."""
+    if "type" not in values or "id" not in values:
+        abort(404, "An actor is named by its type and its id.")
+    return ActorKey(actor_type=values["type"], actor_id=values["id"])
+
+
+def _text(name: str) -> str | None:
+    return request.args.get(name) or None
+
+
+def _number(name: str) -> int | None:
+    text = request.args.get(name)
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        abort(404, "This page begins nowhere: its address is not one of ours.")
+    return int(text)
+
+
+def _choice(name: str, known: tuple[str, ...]) -> str | None:
+    """One of the known words; any other is as good as none."""
+    text = request.args.get(name)
+    return text if text in known else None
+
+
+def _details(text: str) -> dict[str, Any]:
+    details = json.loads(text)
+    return details if isinstance(details, dict) else {}
