@@ -28,6 +28,7 @@ from flask_solid_objects.runtime.core import Core, ignore
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
 from flask_solid_objects.runtime.reconciling import InstanceReads
+from flask_solid_objects.runtime.redaction import Redactor
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.reminder_operators import ReminderOperators
@@ -116,6 +117,7 @@ class SolidObjects:
         self._db = db
         self._policies: dict[str, Policy] = {}
         self._viewer: Callable[[], str] | None = None
+        self._redactors: dict[str, Redactor] = {}
         self.registry = Registry(make_reference=make_reference, current_runtime=lambda: self.runtime)
         if app is not None:
             self.init_app(app)
@@ -219,6 +221,19 @@ class SolidObjects:
     def authorize_transmission(self, policy: _F) -> _F:
         """Register the policy for messages from other systems."""
         return self._authorize("transmission", policy)
+
+    def redact(self, actor_type: str) -> Callable[[Redactor], Redactor]:
+        """Register what may be shown to operators of the values of an actor type.
+
+        The function gets what it is ("state", "arguments", "result" or "rejection"), the operation or None, and the
+        plain JSON value without what is marked sensitive; it returns what is shown instead.
+        """
+
+        def register(function: Redactor) -> Redactor:
+            self._redactors[actor_type] = function
+            return function
+
+        return register
 
     def viewer(self, function: Callable[[], str]) -> Callable[[], str]:
         """Say who looks at a page: a stable text for the browser's user; by default a random id in the session."""
@@ -335,6 +350,7 @@ class SolidObjects:
             has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,
             commit_binds=lambda: None if state.db is None else binds_at(app, state.db, place.url),
             turn_committed=ignore if state.live is None else state.live.own_turns.note,
+            redactors=self._redactors,
             seams=state.seams,
         )
         return Runtime(core, SessionOutbox(place.find_engine))

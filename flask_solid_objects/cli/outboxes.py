@@ -106,8 +106,13 @@ def _tell(values: dict[str, Any], text: str, as_json: bool) -> None:
 def _effect(row: EffectRow) -> dict[str, Any]:
     values: dict[str, Any] = plain(row)
     del values["is_exhausted"]
-    decoded = {name: _decoded(values[name]) for name in ("arguments", "result", "error")}
-    return values | decoded | {"is_message": row.name == ACTOR_MESSAGE}
+    redaction = current_runtime().redaction
+    shown = {
+        "arguments": redaction.effect_arguments(row.name, row.arguments),
+        "result": None if row.result is None else redaction.effect_result(row.name, row.result),
+        "error": _decoded(row.error),
+    }
+    return values | shown | {"is_message": row.name == ACTOR_MESSAGE}
 
 
 def _broadcast(row: BroadcastRow) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.reconciling import InstanceReads
 from flask_solid_objects.runtime.recovering import Recovering
+from flask_solid_objects.runtime.redaction import Redaction
 from flask_solid_objects.runtime.relay import Relay
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.scheduler import ReminderScheduler
@@ -131,6 +132,11 @@ class Runtime:
         """The same for the dashboard, where no policy means no."""
         here = self._here()
         return Operators(self.core, here.wake_ups, here.deregistration, here.verbs.messages, browser=True)
+
+    @property
+    def redaction(self) -> Redaction:
+        """What operators get to see of stored values."""
+        return Redaction(self.core.registry, self.core.redactors)
 
     @property
     def browsing(self) -> Browsing:

@@ -23,6 +23,7 @@ from flask_solid_objects.errors import (
     UnknownActorType,
     UnknownDeadLetter,
     UnknownInstance,
+    UnknownOperation,
     UnknownOutboxRow,
     UnknownRedrive,
     UnknownReminder,
@@ -30,6 +31,7 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.web.dashboard import display
 from flask_solid_objects.web.dashboard.acts import Acts
+from flask_solid_objects.web.dashboard.message_forms import MessageForms
 from flask_solid_objects.web.dashboard.pages import Pages
 from flask_solid_objects.web.dashboard.redirects import link
 from flask_solid_objects.web.dashboard.tokens import FIELD, form_token, is_ours
@@ -47,6 +49,7 @@ _STATUS: dict[type[SolidObjectsError], int] = {
     UnknownRedrive: 404,
     UnknownReminder: 404,
     UnknownActorType: 404,
+    UnknownOperation: 404,
     ReminderCompleted: 409,
     MailboxFull: 422,
     ActUnresolved: 503,
@@ -86,6 +89,7 @@ class Dashboard:
         blueprint.register_error_handler(404, self._missing)
         Pages(self).register(blueprint)
         Acts(self).register(blueprint)
+        MessageForms(self).register(blueprint)
         blueprint.record_once(_need_key)
         return blueprint
 
@@ -97,13 +101,15 @@ class Dashboard:
         return self.runtime().browsing.can(action, resource, self.identity(), **subject)
 
     def _names(self) -> dict[str, Any]:
-        limit = self.runtime().settings.dashboard_value_limit
+        runtime = self.runtime()
+        limit = runtime.settings.dashboard_value_limit
         return {
             "can": self.can,
             "count": display.count,
             "span": display.span,
             "moment": display.moment,
-            "document": lambda text: display.document(text, limit),
+            "document": lambda value: display.document(value, limit),
+            "shown": runtime.redaction,
             "size": display.size,
             "stored_error": display.stored_error,
             "cut": lambda text, most=200: display.cut(text, most),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -47,15 +46,9 @@ def moment(value: datetime | None, now: datetime) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(value.isoformat(), exact, words)
 
 
-def document(text: str | None, limit: int, hide: Callable[[Any], Any] = lambda value: value) -> str:
-    """Stored JSON, indented, without what is sensitive, cut at a limit."""
-    if text is None:
-        return "null"
-    try:
-        pretty = json.dumps(hide(json.loads(text)), indent=2, ensure_ascii=False)
-    except ValueError:
-        pretty = text
-    return cut(pretty, limit)
+def document(value: Any, limit: int) -> str:
+    """A plain JSON value, indented, cut at a limit; a text stands for itself."""
+    return cut(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False), limit)
 
 
 def cut(text: str, limit: int) -> str:

@@ -164,10 +164,7 @@ class Pages:
     # -- parts --------------------------------------------------------------------------------
 
     def _show(self, name: str, **values: Any) -> str:
-        if "now" not in values:
-            # Only for ages on pages that read no time of the database.
-            values["now"] = datetime.now(UTC)
-        return render_template(f"solid_objects/dashboard/{name}.html", here=name, **values)
+        return show(name, **values)
 
     def _rows(self, name: str, rows: list[Any], **values: Any) -> str:
         following = rows[_PAGE - 1].id if len(rows) > _PAGE else None
@@ -209,6 +206,13 @@ class Pages:
                 Throughput("Last day", timedelta(minutes=30), 48),
             ]
         return self._charts[app]
+
+
+def show(name: str, **values: Any) -> str:
+    """Render a page of the dashboard."""
+    # Only for ages on pages that read no time of the database.
+    values.setdefault("now", datetime.now(UTC))
+    return render_template(f"solid_objects/dashboard/{name}.html", here=name, **values)
 
 
 def key_of(values: Any) -> ActorKey:
