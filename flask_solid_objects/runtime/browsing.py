@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from flask_solid_objects.errors import UnknownInstance
 from flask_solid_objects.runtime.acts import Acts, subject_of
@@ -197,6 +197,26 @@ class Browsing:
         pages = self._core.store.mailbox_pages
         read = pages.ready if status == "ready" else pages.running
         return self._read(lambda tx: read(tx, after=after, most=PAGE))
+
+    def outbox(
+        self,
+        kind: Literal["effects", "broadcasts", "reminders", "dead_letters"],
+        *,
+        status: str | None = None,
+        actor_type: str | None = None,
+        before: int | None = None,
+        context: object,
+    ) -> Page[Any]:
+        """Rows of an outbox, or dead letters, newest first."""
+        dead = {"effects": "effect_dead_letters", "broadcasts": "broadcast_dead_letters"}
+        self._acts.require("inspect", dead.get(kind, kind) if status == "dead" else kind, context)
+        listing: Any = getattr(self._core.store.outbox_pages, kind)
+
+        def read(tx: Transaction) -> Page[Any]:
+            page: Page[Any] = listing.page(tx, status=status, actor_type=actor_type, before=before, most=PAGE)
+            return page
+
+        return self._read(read)
 
     def audit(self, *, before: str | None, context: object) -> Page[AuditEvent]:
         """What operators did, newest first."""

@@ -16,7 +16,7 @@ from sqlalchemy import ScalarSelect, bindparam, func, select
 from flask_solid_objects.store.dialects import Dialect, Statement
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.store.windows import capped
+from flask_solid_objects.store.windows import MOST_COUNTED, capped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Overviews:
                 capped(e.c.id, e.c.status == "pending"),
                 capped(e.c.id, e.c.status == "processing"),
                 capped(e.c.id, e.c.status == "dead"),
-                _first_row(e, e.c.created_at, e.c.status == "pending"),
+                _earliest(e.c.created_at, e.c.status == "pending"),
                 capped(b.c.id, b.c.status == "pending"),
                 capped(b.c.id, b.c.status == "dead"),
                 _first(b.c.available_at, b.c.status == "pending"),
@@ -144,6 +144,7 @@ def _first(column: Any, *conditions: Any) -> ScalarSelect[Any]:
     return select(func.min(column)).where(*conditions).scalar_subquery()
 
 
-def _first_row(table: Any, column: Any, *conditions: Any) -> ScalarSelect[Any]:
-    """The column of the row that was made first; ids rise with time, closely enough for an age."""
-    return select(column).where(*conditions).order_by(table.c.id).limit(1).scalar_subquery()
+def _earliest(column: Any, *conditions: Any) -> ScalarSelect[Any]:
+    """The earliest of so many rows as are counted, where no index gives it."""
+    some = select(column.label("at")).where(*conditions).limit(MOST_COUNTED + 1).subquery()
+    return select(func.min(some.c.at)).scalar_subquery()

@@ -20,6 +20,7 @@ from flask_solid_objects.store.leases import Leases
 from flask_solid_objects.store.mailbox import Mailbox
 from flask_solid_objects.store.mailbox_pages import MailboxPages
 from flask_solid_objects.store.outbox_administration import OutboxAdministration
+from flask_solid_objects.store.outbox_pages import OutboxPages
 from flask_solid_objects.store.overview import Overviews
 from flask_solid_objects.store.processes import Processes
 from flask_solid_objects.store.reconciliation import Reconciliation
@@ -78,6 +79,9 @@ class Store:
         self.mailbox_pages = MailboxPages(tables, dialect)
         self.timeline = Timeline(tables, dialect)
         self.belongings = Belongings(tables, dialect, self.effects, self.broadcasts, self.reminders, self.dead_letters)
+        self.outbox_pages = OutboxPages(
+            tables, dialect, self.effects, self.broadcasts, self.reminders, self.dead_letters
+        )
         self.overviews = Overviews(tables, dialect)
         self.audit = Audit(tables, dialect)
         self.redrives = Redrives(tables, dialect)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from flask_solid_objects.web.dashboard.blueprint import Dashboard
 
 _PAGE = 25
+_WAITING = ("pending", "processing")
+# What has died, and where its rows are.
+_DEAD = {"message": "dead_letters", "effect": "effects", "broadcast": "broadcasts"}
 
 
 class Pages:
@@ -100,54 +103,19 @@ class Pages:
         return self._show("mailbox", page=page, status=status)
 
     def reminders(self) -> str:
-        status, actor_type = _choice("status", get_args(ReminderStatus)), _text("type")
-        rows = self._operators().reminders.list(
-            actor_type=actor_type,
-            status=status,
-            after=_number("after") or 0,
-            most=_PAGE + 1,
-            context=self._dashboard.identity(),
-        )
-        return self._show(
-            "reminders",
-            rows=rows[:_PAGE],
-            next=rows[_PAGE - 1].id if len(rows) > _PAGE else None,
-            status=status,
-            statuses=get_args(ReminderStatus),
-            actor_type=actor_type,
-            types=self._types(),
-        )
+        status = _choice("status", get_args(ReminderStatus))
+        return self._outbox("reminders", "reminders", status, statuses=get_args(ReminderStatus))
 
     def effects(self) -> str:
-        status = _choice("status", ("pending", "processing")) or "pending"
-        rows = self._operators().effects.waiting(
-            status=status,
-            before=_number("before"),
-            most=_PAGE + 1,
-            context=self._dashboard.identity(),
-        )
-        return self._rows("effects", rows, status=status)
+        return self._outbox("effects", "effects", _choice("status", _WAITING) or "pending")
 
     def broadcasts(self) -> str:
-        status = _choice("status", ("pending", "processing")) or "pending"
-        rows = self._operators().broadcasts.waiting(
-            status=status,
-            before=_number("before"),
-            most=_PAGE + 1,
-            context=self._dashboard.identity(),
-        )
-        return self._rows("broadcasts", rows, status=status)
+        return self._outbox("broadcasts", "broadcasts", _choice("status", _WAITING) or "pending")
 
     def dead_letters(self) -> str:
-        kind, actor_type = _choice("kind", ("message", "effect", "broadcast")) or "message", _text("type")
-        operators = self._operators()
-        read: Callable[..., list[Any]] = {
-            "message": operators.dead_letters,
-            "effect": operators.effects.dead,
-            "broadcast": operators.broadcasts.dead,
-        }[kind]
-        rows = read(actor_type=actor_type, before=_number("before"), most=_PAGE + 1, context=self._dashboard.identity())
-        return self._rows("dead_letters", rows, kind=kind, actor_type=actor_type, types=self._types())
+        kind = _choice("kind", tuple(_DEAD)) or "message"
+        rows = _DEAD[kind]
+        return self._outbox("dead_letters", rows, None if kind == "message" else "dead", kind=kind)
 
     def redrives(self) -> str:
         rows = self._operators().redrives.list(most=_PAGE, context=self._dashboard.identity())
@@ -166,9 +134,12 @@ class Pages:
     def _show(self, name: str, **values: Any) -> str:
         return show(name, **values)
 
-    def _rows(self, name: str, rows: list[Any], **values: Any) -> str:
-        following = rows[_PAGE - 1].id if len(rows) > _PAGE else None
-        return self._show(name, rows=rows[:_PAGE], next=following, **values)
+    def _outbox(self, name: str, rows: str, status: str | None, **values: Any) -> str:
+        actor_type = _text("type")
+        page = self._browsing().outbox(
+            rows, status=status, actor_type=actor_type, before=_number("before"), context=self._dashboard.identity()
+        )
+        return self._show(name, page=page, status=status, actor_type=actor_type, types=self._types(), **values)
 
     def _paged(self, read: Callable[[str | None], Any]) -> Any:
         try:
