@@ -100,16 +100,12 @@ class Browsing:
 
     def home(self, *, context: object) -> Home:
         self._acts.require("index", "dashboard", context)
-        store, threshold = self._core.store, self._core.settings.process_alive_threshold
+        return self._read(self._home)
 
-        def read(tx: Transaction) -> Home:
-            return Home(
-                overview=store.overviews.read(tx),
-                processes=store.processes.running(tx, threshold),
-                longest_waiting=store.mailbox_pages.ready(tx, after=None, most=5).rows,
-            )
-
-        return self._read(read)
+    def measured(self, *, context: object) -> Home:
+        """The numbers of the front page, for a program that watches."""
+        self._acts.require("index", "metrics", context)
+        return self._read(self._home)
 
     def done(self, edges: Callable[[datetime], list[datetime]], *, context: object) -> list[Done]:
         """What ended between times that are made from the database's own."""
@@ -222,6 +218,14 @@ class Browsing:
         """What operators did, newest first."""
         self._acts.require("index", "audit", context)
         return self._read(lambda tx: self._core.store.audit.page(tx, before=before, most=PAGE))
+
+    def _home(self, tx: Transaction) -> Home:
+        store, threshold = self._core.store, self._core.settings.process_alive_threshold
+        return Home(
+            overview=store.overviews.read(tx),
+            processes=store.processes.running(tx, threshold),
+            longest_waiting=store.mailbox_pages.ready(tx, after=None, most=5).rows,
+        )
 
     def _read(self, work: Callable[[Transaction], _T]) -> _T:
         return self._core.database.read_within(self._core.settings.dashboard_statement_timeout, work)

@@ -62,6 +62,7 @@ class Overviews:
         self._done: dict[int, Statement] = {}
         i, r, c = tables.instances, tables.ready_messages, tables.claimed_messages
         e, b, n, d = tables.effects, tables.broadcasts, tables.reminders, tables.dead_letters
+        self._oldest = dialect.compile(select(func.min(r.c.available_at)))
         now = bindparam("now", type_=r.c.available_at.type)
         self._numbers = dialect.compile(
             select(
@@ -113,6 +114,12 @@ class Overviews:
             dead_letters=row[16],
             redrives_running=row[17],
         )
+
+    def oldest_due(self, tx: Transaction) -> tuple[datetime | None, datetime]:
+        """When the message that is due longest became due, if any is, and the time now."""
+        row, now = tx.one(self._oldest), tx.now()
+        oldest = None if row is None else self._dialect.decode_time(row[0])
+        return (oldest if oldest is not None and oldest <= now else None), now
 
     def done(self, tx: Transaction, edges: Sequence[datetime]) -> list[Done]:
         """What ended between each two neighbouring times."""

@@ -32,6 +32,7 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.web.dashboard import display
 from flask_solid_objects.web.dashboard.acts import Acts
 from flask_solid_objects.web.dashboard.message_forms import MessageForms
+from flask_solid_objects.web.dashboard.metrics import Metrics
 from flask_solid_objects.web.dashboard.pages import Pages
 from flask_solid_objects.web.dashboard.redirects import link
 from flask_solid_objects.web.dashboard.tokens import FIELD, form_token, is_ours
@@ -90,6 +91,7 @@ class Dashboard:
         Pages(self).register(blueprint)
         Acts(self).register(blueprint)
         MessageForms(self).register(blueprint)
+        Metrics(self).register(blueprint)
         blueprint.record_once(_need_key)
         return blueprint
 
