@@ -45,6 +45,15 @@ class Acts:
     def __init__(self, core: Core, *, browser: bool = False) -> None:
         self._core, self._browser = core, browser
 
+    def read(self, work: Callable[[Transaction], _T]) -> _T:
+        """Read for an operator; one in front of a browser loads the database for a short time only (hazard H111).
+
+        :raises DatabaseDeadlineExceeded: a browser's read took longer.
+        """
+        if self._browser:
+            return self._core.database.read_within(self._core.settings.dashboard_statement_timeout, work)
+        return self._core.database.read(work)
+
     def require(
         self,
         action: str,

@@ -92,34 +92,19 @@ class MessageOperators:
         def retry(tx: Transaction, letter: DeadLetter | None, record: Record) -> int:
             if letter is None:
                 raise UnknownDeadLetter(dead_letter_id)
-            message_id = store.admission.admit(tx, self._copy_of(tx, letter, arguments), None).message_id
-            store.dead_letters.link(tx, dead_letter_id, message_id)
+            checked = arguments
+            if arguments is not None:
+                checked = self._checked(self.operation(letter.key.actor_type, letter.operation), arguments)
+            message_id = store.resending.send(tx, letter, arguments=checked)
+            if message_id is None:
+                # Its message was pruned a moment ago, and it with it.
+                raise UnknownDeadLetter(dead_letter_id)
             edited = None if arguments is None else encode({"arguments": "edited"}, path="filters")
             record(kind="message", subject=str(dead_letter_id), filters=edited)
             return message_id
 
         message_id = self._acts.perform("dead_letter.retry", context, lock, retry)
         return self._reference(message_id, UnknownDeadLetter(dead_letter_id))
-
-    def _copy_of(self, tx: Transaction, letter: DeadLetter, arguments: str | None) -> NewMessage:
-        original = self._core.store.mailbox.find(tx, letter.message_id)
-        if original is None:
-            # Its message was pruned a moment ago, and it with it.
-            raise UnknownDeadLetter(letter.id)
-        text = letter.arguments
-        if arguments is not None:
-            text = self._checked(self.operation(letter.key.actor_type, letter.operation), arguments)
-        return NewMessage(
-            key=letter.key,
-            operation=letter.operation,
-            delivery_mode=original.delivery_mode,
-            arguments=text,
-            request_id=str(uuid.uuid4()),
-            max_attempts=self._core.settings.max_attempts,
-            idempotency_key=f"dead-letter:{letter.id}",
-            caused_by=letter.message_id,
-            instance_id=letter.instance_id,
-        )
 
     def _checked(self, operation: OperationDefinition, arguments: str) -> str:
         """Arguments as they are stored, after they were bound, encoded and decoded once."""

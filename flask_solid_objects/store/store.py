@@ -27,7 +27,9 @@ from flask_solid_objects.store.reconciliation import Reconciliation
 from flask_solid_objects.store.recoveries import Recoveries
 from flask_solid_objects.store.redrives import Redrives
 from flask_solid_objects.store.reminders import Reminders
+from flask_solid_objects.store.resending import Resending
 from flask_solid_objects.store.retention import Retention
+from flask_solid_objects.store.revivals import LetterRevivals
 from flask_solid_objects.store.staged import StagedRows
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.timeline import Timeline
@@ -52,6 +54,7 @@ class Store:
         self.admission = Admission(
             self.instances, self.mailbox, self.leases, single, mailbox_limit=settings.max_mailbox_length
         )
+        self.resending = Resending(self.mailbox, self.admission, self.dead_letters, max_attempts=settings.max_attempts)
         self.reminders = Reminders(tables, dialect)
         self.effects = Effects(tables, dialect)
         self.recoveries = Recoveries(tables, dialect)
@@ -84,5 +87,6 @@ class Store:
         )
         self.overviews = Overviews(tables, dialect)
         self.audit = Audit(tables, dialect)
-        self.redrives = Redrives(tables, dialect)
+        letters = LetterRevivals(tables, dialect, self.instances, self.dead_letters, self.resending)
+        self.redrives = Redrives(tables, dialect, letters)
         self.retention = Retention(tables, dialect)
