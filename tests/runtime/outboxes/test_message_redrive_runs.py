@@ -89,9 +89,16 @@ def test_order_is_kept_when_room_appears(make_runtime: MakeRuntime, engine: Engi
     rt = make_runtime(max_attempts=1, redrive_batch_size=2, redrive_batch_pause=0.0, max_mailbox_length=2)
     ids = die(rt, *"aaaaaaa")
     task, runner = rt.runtime.operators.redrives.start("message"), runner_of(rt)
+    progress = []
+    for has_room_after in (False, True, False):
+        runner.step()
+        progress.append(look(rt, task)[1])
+        if has_room_after:
+            rt.drain()
     while runner.step():
         rt.drain()
 
+    assert progress == [2, 2, 2]
     assert (look(rt, task), copies(engine)) == (("completed", 7, 0), {"a": ids})
 
 
