@@ -71,6 +71,8 @@ def start_redrive(
     """Start a task that `flask solid work` runs; while an equal one runs, that one is shown."""
     if kind != "message" and not (operation is None and exception_class is None):
         raise click.UsageError("--operation and --error choose among messages: use them with --kind message.")
+    if dry_run and wait:
+        raise click.UsageError("--dry-run starts nothing that --wait could wait for: use one of them.")
     redrives = current_runtime().operators.redrives
     act = redrives.preview if dry_run else redrives.start
     found = act(

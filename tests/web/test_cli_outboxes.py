@@ -208,6 +208,7 @@ def test_wrong_redrives(app: AppUnderTest) -> None:
         assert "There is no redrive x." in run(app, "redrive", command, "x", code=1)
     for options in ((), ("--kind", "reminder"), ("--kind", "effect", "--limit", "0")):
         run(app, "redrive", "start", *options, code=2)
+    run(app, "redrive", "start", "--kind", "effect", "--dry-run", "--wait", code=2)
     for option in ("--operation", "--error"):
         assert "--kind message" in run(app, "redrive", "start", "--kind", "effect", option, "x", code=2)
 
