@@ -200,16 +200,19 @@ class Browsing:
         *,
         status: str | None = None,
         actor_type: str | None = None,
+        operation: str | None = None,
+        exception_class: str | None = None,
         before: int | None = None,
         context: object,
     ) -> Page[Any]:
-        """Rows of an outbox, or dead letters, newest first."""
+        """Rows of an outbox, or dead letters, newest first; operation and error class choose among dead letters."""
         dead = {"effects": "effect_dead_letters", "broadcasts": "broadcast_dead_letters"}
         self._acts.require("inspect", dead.get(kind, kind) if status == "dead" else kind, context)
         listing: Any = getattr(self._core.store.outbox_pages, kind)
+        filters = {"actor_type": actor_type, "operation": operation, "exception_class": exception_class}
 
         def read(tx: Transaction) -> Page[Any]:
-            page: Page[Any] = listing.page(tx, status=status, actor_type=actor_type, before=before, most=PAGE)
+            page: Page[Any] = listing.page(tx, status=status, filters=filters, before=before, most=PAGE)
             return page
 
         return self._read(read)

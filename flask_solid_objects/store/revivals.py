@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Table, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Table, bindparam, func, select
 
 from flask_solid_objects.errors import IdempotencyConflict, MailboxFull, MessagePruned
 from flask_solid_objects.store.dead_letters import DeadLetter, DeadLetters
@@ -22,7 +22,7 @@ from flask_solid_objects.store.outbox_administration import revival
 from flask_solid_objects.store.resending import Resending
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.store.windows import capped
+from flask_solid_objects.store.windows import capped, if_given
 
 _FAR_BACK = datetime(1970, 1, 1, tzinfo=UTC)
 # A copy takes several statements, and the locks of its actor are held until the end of the batch.
@@ -119,7 +119,7 @@ class LetterRevivals:
         self._row_of = dead_letters.row_of
         waiting = (d.c.retried_message_id.is_(None), *_between(d.c.last_failed_at))
         self._selected = _Selected(
-            dialect, d, *waiting, *(_given(column) for column in (d.c.actor_type, d.c.operation, d.c.exception_class))
+            dialect, d, *waiting, *(if_given(column) for column in (d.c.actor_type, d.c.operation, d.c.exception_class))
         )
         self._actors = Listed(dialect, d.c.id, lambda ids: select(d.c.instance_id).where(d.c.id.in_(ids)).distinct())
         self._lock = Listed(
@@ -186,12 +186,6 @@ class _Selected:
 
 def _between(died: ColumnElement[datetime]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return died <= bindparam("before", type_=died.type), died >= bindparam("failed_after", type_=died.type)
-
-
-def _given(column: ColumnElement[str]) -> ColumnElement[bool]:
-    """The column's value, unless the parameter of its name is NULL."""
-    wanted = bindparam(column.key, type_=column.type)
-    return or_(wanted.is_(None), column == wanted)
 
 
 def _times(dialect: Dialect, selection: Selection) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Column, ColumnElement, ScalarSelect, Select, func, literal, select
+from sqlalchemy import Column, ColumnElement, ScalarSelect, Select, bindparam, func, literal, or_, select
 
 _T = TypeVar("_T")
 
@@ -35,6 +35,12 @@ def capped(id_column: Column[Any], *conditions: ColumnElement[bool], most: int =
     """Count rows up to one more than ``most``."""
     some = select(literal(1).label("one")).select_from(id_column.table).where(*conditions).limit(most + 1)
     return select(func.count()).select_from(some.subquery()).scalar_subquery()
+
+
+def if_given(column: ColumnElement[str]) -> ColumnElement[bool]:
+    """A filter by the parameter of the column's name, which leaves out nothing when it is NULL."""
+    wanted = bindparam(column.key, type_=column.type)
+    return or_(wanted.is_(None), column == wanted)
 
 
 def window(rows: Select[*tuple[Any, ...]], order: ColumnElement[Any], most: int = WINDOW) -> Any:

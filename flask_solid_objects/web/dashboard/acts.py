@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response
 
 from flask_solid_objects.errors import SolidObjectsError
 from flask_solid_objects.values import ActorKey
-from flask_solid_objects.web.dashboard.pages import key_of
+from flask_solid_objects.web.dashboard.pages import filters_of, key_of
 from flask_solid_objects.web.dashboard.redirects import redirect_to
 
 if TYPE_CHECKING:
@@ -94,10 +94,11 @@ class Acts:
         return redirect_to("dead_letters", kind="broadcast")
 
     def start_redrive(self) -> Response:
+        kind = request.form.get("kind", "")
         try:
             redrive = self._operators().redrives.start(
-                request.form.get("kind", ""),
-                actor_type=request.form.get("type") or None,
+                kind,
+                **{name: request.form.get(field) or None for name, field in filters_of(kind).items()},
                 limit=_number("limit"),
                 context=self._dashboard.identity(),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakKeyDictionary
@@ -14,6 +14,7 @@ from flask_solid_objects.errors import UnknownActorType
 from flask_solid_objects.store.actor_pages import LeaseFilter
 from flask_solid_objects.values import Access, ActorKey, ReminderStatus
 from flask_solid_objects.web.dashboard.charts import HEIGHT, Throughput
+from flask_solid_objects.web.dashboard.redirects import redirect_to
 
 if TYPE_CHECKING:
     from flask_solid_objects.web.dashboard.blueprint import Dashboard
@@ -43,6 +44,7 @@ class Pages:
             "broadcasts": ("/broadcasts", self.broadcasts),
             "dead_letters": ("/dead-letters", self.dead_letters),
             "redrives": ("/redrives", self.redrives),
+            "redrive_preview": ("/redrives/preview", self.redrive_preview),
             "processes": ("/processes", self.processes),
             "audit": ("/audit", self.audit),
         }
@@ -114,12 +116,28 @@ class Pages:
 
     def dead_letters(self) -> str:
         kind = _choice("kind", tuple(_DEAD)) or "message"
-        rows = _DEAD[kind]
-        return self._outbox("dead_letters", rows, None if kind == "message" else "dead", kind=kind)
+        filters = {name: _text(field) for name, field in filters_of(kind).items() if name != "actor_type"}
+        status = None if kind == "message" else "dead"
+        return self._outbox("dead_letters", _DEAD[kind], status, filters, kind=kind, filters=filters)
 
     def redrives(self) -> str:
         rows = self._operators().redrives.list(most=_PAGE, context=self._dashboard.identity())
         return self._show("redrives", rows=rows, types=self._types())
+
+    def redrive_preview(self) -> Any:
+        """How much a redrive would revive, and the button that starts it."""
+        kind = _choice("kind", tuple(_DEAD)) or "message"
+        fields = filters_of(kind)
+        filters, limit = {name: _text(field) for name, field in fields.items()}, _text("limit")
+        given = {fields[name]: value for name, value in filters.items() if value}
+        if limit is not None and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:19]) < 2**31):
+            self._dashboard.notify("Nothing was counted: at most is a number from 1 on, or left empty.", "problem")
+            return redirect_to("dead_letters", kind=kind, **given)
+        preview = self._operators().redrives.preview(
+            kind, **filters, limit=None if limit is None else int(limit), context=self._dashboard.identity()
+        )
+        number = preview.count + (1 if preview.is_capped else 0)
+        return self._show("redrive_preview", preview=preview, number=number, given=given, limit=limit, polled=False)
 
     def processes(self) -> str:
         rows = self._operators().processes(context=self._dashboard.identity())
@@ -134,10 +152,17 @@ class Pages:
     def _show(self, name: str, **values: Any) -> str:
         return show(name, **values)
 
-    def _outbox(self, name: str, rows: str, status: str | None, **values: Any) -> str:
+    def _outbox(
+        self, name: str, rows: str, status: str | None, more: Mapping[str, str | None] | None = None, **values: Any
+    ) -> str:
         actor_type = _text("type")
         page = self._browsing().outbox(
-            rows, status=status, actor_type=actor_type, before=_number("before"), context=self._dashboard.identity()
+            rows,
+            status=status,
+            actor_type=actor_type,
+            before=_number("before"),
+            context=self._dashboard.identity(),
+            **(more or {}),
         )
         return self._show(name, page=page, status=status, actor_type=actor_type, types=self._types(), **values)
 
@@ -184,6 +209,13 @@ def show(name: str, **values: Any) -> str:
     # Only for ages on pages that read no time of the database.
     values.setdefault("now", datetime.now(UTC))
     return render_template(f"solid_objects/dashboard/{name}.html", here=name, **values)
+
+
+def filters_of(kind: str) -> dict[str, str]:
+    """What chooses among the dead of a kind, and how its fields are called in addresses and forms."""
+    return {"actor_type": "type"} | (
+        {"operation": "operation", "exception_class": "error"} if kind == "message" else {}
+    )
 
 
 def key_of(values: Any) -> ActorKey:
