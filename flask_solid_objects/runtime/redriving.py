@@ -15,6 +15,7 @@ from flask_solid_objects.store.revivals import Batch
 from flask_solid_objects.store.transaction import Transaction
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_BUSY_PAUSE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +23,15 @@ class _Pass:
     """One walk of this runner over what a task is about, from the lowest id on, and how far it is.
 
     A row may die in a transaction that ends late, and a full mailbox may get room: so another walk follows each one
-    that has moved something. One that has moved nothing ends the task, also when it leaves rows that cannot be moved.
+    that has moved something. One that has moved nothing ends the task, also when it leaves rows that cannot be moved;
+    unless an actor was busy, for which the next walk comes a little later.
     """
 
     redrive_id: str
     after: int = 0
     moved: int = 0
     refused: frozenset[int] = frozenset()
+    busy: bool = False
 
 
 class Redriving:
@@ -37,6 +40,7 @@ class Redriving:
     def __init__(self, core: Core, wake_ups: WakeUps) -> None:
         self._core, self._wake_ups = core, wake_ups
         self._pass: _Pass | None = None
+        self._rest = 0.0
         self._due = core.seams.clock.monotonic()
         self._failures = 0
 
@@ -56,7 +60,7 @@ class Redriving:
             return False
         self._failures = 0
         if worked:
-            self._due = self._core.seams.clock.monotonic() + self._core.settings.redrive_batch_pause
+            self._due = self._core.seams.clock.monotonic() + self._rest
         return worked
 
     def _batch(self) -> bool:
@@ -68,11 +72,18 @@ class Redriving:
         if now is None or now.redrive_id != redrive_id:
             now = _Pass(redrive_id=redrive_id)
         batch = self._core.database.transact("redrive", lambda tx: self._move(tx, now))
+        self._rest = self._core.settings.redrive_batch_pause
         if batch.last is None:
             self._pass = None
+            if now.busy and not now.moved:
+                self._rest = max(self._rest, _BUSY_PAUSE)
         else:
             self._pass = _Pass(
-                redrive_id=redrive_id, after=batch.last, moved=now.moved + batch.moved, refused=batch.refused
+                redrive_id=redrive_id,
+                after=batch.last,
+                moved=now.moved + batch.moved,
+                refused=batch.refused,
+                busy=now.busy or batch.busy,
             )
         if batch.moved:
             self._wake_ups.signal(instance_id=None, work=True)
@@ -90,7 +101,7 @@ class Redriving:
         batch = redrives.move(tx, redrive, now.after, room, now.refused) if room > 0 else Batch()
         moved = redrive.moved + batch.moved
         is_full = redrive.limit is not None and moved >= redrive.limit
-        if is_full or (batch.last is None and now.moved == 0):
+        if is_full or (batch.last is None and now.moved == 0 and not now.busy):
             self._finish(tx, redrive, moved)
         return batch
 

@@ -45,11 +45,13 @@ class Batch:
     """What a batch did; ``last`` is the last id that it looked at, None when there was none.
 
     ``refused`` are the actors that had no room, now or earlier in this pass: what comes later of them has to wait, too.
+    So do ``busy`` ones, whose rows others had locked: nobody waits for them here, so that one of them stalls no others.
     """
 
     moved: int = 0
     last: int | None = None
     refused: frozenset[int] = frozenset()
+    busy: bool = False
 
 
 class Revivals(Protocol):
@@ -121,7 +123,7 @@ class LetterRevivals:
         self._selected = _Selected(
             dialect, d, *waiting, *(if_given(column) for column in (d.c.actor_type, d.c.operation, d.c.exception_class))
         )
-        self._actors = Listed(dialect, d.c.id, lambda ids: select(d.c.instance_id).where(d.c.id.in_(ids)).distinct())
+        self._actors = Listed(dialect, d.c.id, lambda ids: select(d.c.id, d.c.instance_id).where(d.c.id.in_(ids)))
         self._lock = Listed(
             dialect,
             d.c.id,
@@ -139,11 +141,12 @@ class LetterRevivals:
         return [row[0] for row in tx.rows(self._selected.next, **values, after=after, most=most)]
 
     def revive(self, tx: Transaction, selection: Selection, ids: Sequence[int], refused: frozenset[int]) -> Batch:
-        for instance_id in sorted(row[0] for row in self._actors.rows(tx, ids)):
-            # Of an actor that is gone its letters are gone, too.
-            self._instances.lock_by_id(tx, instance_id)
+        actors = {row[0]: row[1] for row in self._actors.rows(tx, ids)}
+        wanted = sorted({*actors.values()} - refused)
+        held = {instance_id for instance_id in wanted if self._instances.try_lock_by_id(tx, instance_id) is not None}
         full, moved = set(refused), 0
-        for row in self._lock.rows(tx, ids, **_times(self._dialect, selection)):
+        free = [letter_id for letter_id in ids if actors.get(letter_id) in held]
+        for row in self._lock.rows(tx, free, **_times(self._dialect, selection)):
             letter = self._row_of(row)
             if letter.instance_id in full:
                 continue
@@ -151,7 +154,8 @@ class LetterRevivals:
                 moved += self._send(tx, letter)
             except MailboxFull:
                 full.add(letter.instance_id)
-        return Batch(moved=moved, last=ids[-1], refused=frozenset(full))
+        busy = {*wanted} - held
+        return Batch(moved=moved, last=ids[-1], refused=frozenset(full | busy), busy=bool(busy))
 
     def _send(self, tx: Transaction, letter: DeadLetter) -> bool:
         try:

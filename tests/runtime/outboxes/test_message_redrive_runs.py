@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from sqlalchemy import URL, Engine
+from sqlalchemy import URL, Engine, text
 
 from flask_solid_objects.errors import CommitUnknown
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
@@ -16,7 +16,7 @@ from tests.checkpoints import HeldCheckpoints
 from tests.runtime.conftest import MakeRuntime
 from tests.runtime.crashes.crashing import crash
 from tests.runtime.outboxes import redrive_child
-from tests.runtime.outboxes.dead_messages import copies, die, waiting
+from tests.runtime.outboxes.dead_messages import copies, die, letters, waiting
 from tests.runtime.outboxes.looking import Beside
 from tests.runtime.outboxes.operating import LOST, finish, look, runner_of
 
@@ -100,6 +100,24 @@ def test_order_is_kept_when_room_appears(make_runtime: MakeRuntime, engine: Engi
 
     assert progress == [2, 2, 2]
     assert (look(rt, task), copies(engine)) == (("completed", 7, 0), {"a": ids})
+
+
+def test_busy_actor(rt: RuntimeUnderTest, redrives: RedriveOperators, runner: Redriving, engine: Engine) -> None:
+    """An actor whose row somebody holds stalls no other one; the task waits for it, and keeps its order."""
+    ids = die(rt, *"abaab")
+    task, single = redrives.start("message"), rt.database.dialect.single_writer
+    instance_id = next(letter.instance_id for letter in letters(rt) if letter.id == ids[0])
+    with engine.begin() as connection:
+        # On SQLite a writer holds the whole database, so that no runner could start at all.
+        lock = "" if single else " FOR UPDATE"
+        connection.execute(text(f"SELECT id FROM solid_objects_instances WHERE id = {instance_id}{lock}"))
+        finish(runner)
+        stood = look(rt, task)
+    finish(runner_of(rt))
+
+    assert stood == (("completed", 5, 0) if single else ("running", 2, 3))
+    assert look(rt, task) == ("completed", 5, 0)
+    assert copies(engine) == {"a": [ids[0], ids[2], ids[3]], "b": [ids[1], ids[4]]}
 
 
 def test_cancelled_midway(rt: RuntimeUnderTest, redrives: RedriveOperators, runner: Redriving) -> None:
