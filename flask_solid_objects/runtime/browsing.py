@@ -98,6 +98,21 @@ class Browsing:
         """Whether an act would be allowed, so that a page offers only what works."""
         return self._acts.allows(action, resource, context, key=key, resource_id=resource_id)
 
+    def require(
+        self,
+        action: str,
+        resource: str,
+        context: object,
+        *,
+        key: ActorKey | None = None,
+        resource_id: str | None = None,
+    ) -> None:
+        """Ask the policy before a form is shown, or what it holds is looked at.
+
+        :raises Unauthorized: the act would be denied.
+        """
+        self._acts.require(action, resource, context, key=key, resource_id=resource_id)
+
     def home(self, *, context: object) -> Home:
         self._acts.require("index", "dashboard", context)
         return self._read(self._home)

@@ -102,6 +102,13 @@ class Dashboard:
     def can(self, action: str, resource: str, **subject: Any) -> bool:
         return self.runtime().browsing.can(action, resource, self.identity(), **subject)
 
+    def require(self, action: str, resource: str, **subject: Any) -> None:
+        """Refuse whoever may not do what a form is for.
+
+        :raises Unauthorized: answered with 403.
+        """
+        self.runtime().browsing.require(action, resource, self.identity(), **subject)
+
     def _names(self) -> dict[str, Any]:
         runtime = self.runtime()
         limit = runtime.settings.dashboard_value_limit

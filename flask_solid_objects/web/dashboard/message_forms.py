@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flask import Blueprint, request
 
-from flask_solid_objects.errors import IdempotencyConflict, InvalidPayload, Unauthorized
+from flask_solid_objects.errors import IdempotencyConflict, InvalidPayload
 from flask_solid_objects.store.dead_letters import DeadLetter
 from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.dashboard.forms import arguments_of, fields_of, filled_in
@@ -42,12 +42,13 @@ class MessageForms:
     def send_form(self) -> _Answer:
         """The form of one operation, or the choice of one."""
         key, operation = key_of(request.args), request.args.get("operation") or None
-        if not self._dashboard.can("send", "actors", key=key):
-            raise Unauthorized("send", f"actors {key}", remedy="")
+        self._dashboard.require("send", "actors", key=key)
         return self._send_page(key, operation, secrets.token_urlsafe(16))
 
     def send(self) -> _Answer:
         operators, key = self._operators(), key_of(request.form)
+        # Before anything is said of types, operations and arguments.
+        self._dashboard.require("send", "actors", key=key)
         name, once = request.form.get("operation", ""), request.form.get("once", "")[:64]
         operation = operators.messages.operation(key.actor_type, name)
         try:
@@ -123,6 +124,7 @@ class MessageForms:
         )
 
     def _letter(self, dead_letter_id: int) -> DeadLetter:
+        self._dashboard.require("retry", "dead_letters", resource_id=str(dead_letter_id))
         letter: DeadLetter = self._operators().dead_letter(dead_letter_id, context=self._dashboard.identity())
         return letter
 
