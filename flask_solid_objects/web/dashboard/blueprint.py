@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, Response, abort, current_app, render_template, request, session
+from flask import Blueprint, Response, current_app, render_template, request, session
+from werkzeug.exceptions import HTTPException
 
 from flask_solid_objects.assets import STATIC, TEMPLATES
 from flask_solid_objects.errors import (
@@ -87,7 +88,8 @@ class Dashboard:
         blueprint.context_processor(self._names)
         for error in _STATUS:
             blueprint.register_error_handler(error, self._failed)
-        blueprint.register_error_handler(404, self._missing)
+        for code in (400, 404):
+            blueprint.register_error_handler(code, self._refused)
         Pages(self).register(blueprint)
         Acts(self).register(blueprint)
         MessageForms(self).register(blueprint)
@@ -131,18 +133,23 @@ class Dashboard:
             "live_scripts": _live_scripts(),
         }
 
-    def _check_token(self) -> None:
-        if request.method not in ("GET", "HEAD", "OPTIONS") and not is_ours():
-            abort(Response("This form is too old, or not ours: go back, reload the page, and try again.", 403))
+    def _check_token(self) -> tuple[str, int] | None:
+        if request.method in ("GET", "HEAD", "OPTIONS") or is_ours():
+            return None
+        return _error("Not allowed", "This form is too old, or not ours: go back, reload the page, and try again.", 403)
 
     def _failed(self, error: SolidObjectsError) -> tuple[str, int]:
         status = next(code for kind, code in _STATUS.items() if isinstance(error, kind))
         title = {403: "Not allowed", 404: "Not there", 503: "Not now"}.get(status, "Not possible")
-        return render_template("solid_objects/dashboard/error.html", title=title, text=str(error), polled=False), status
+        return _error(title, str(error), status)
 
-    def _missing(self, error: Any) -> tuple[str, int]:
-        text = getattr(error, "description", None) or "There is no such page."
-        return render_template("solid_objects/dashboard/error.html", title="Not there", text=text, polled=False), 404
+    def _refused(self, error: HTTPException) -> tuple[str, int]:
+        title = "Not there" if error.code == 404 else "Not possible"
+        return _error(title, error.description or "There is no such page.", error.code or 400)
+
+
+def _error(title: str, text: str, status: int) -> tuple[str, int]:
+    return render_template("solid_objects/dashboard/error.html", title=title, text=text, polled=False), status
 
 
 def _need_key(state: Any) -> None:
@@ -151,14 +158,14 @@ def _need_key(state: Any) -> None:
 
 
 def _secured(response: Response) -> Response:
-    """No answer may be cached, framed, or run a script that is not a file of ours."""
+    """No answer may be cached, framed, or run a script that is not a file of ours; files may be kept."""
+    response.headers["X-Content-Type-Options"] = "nosniff"
     if request.endpoint is not None and request.endpoint.endswith(".static"):
         return response
     response.headers["Content-Security-Policy"] = _POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
     response.headers["Cache-Control"] = "no-store"
-    response.headers["Vary"] = "Cookie, HX-Request"
+    response.vary.update(("Cookie", "HX-Request"))
     return response
 
 

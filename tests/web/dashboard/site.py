@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,9 @@ class DashboardSite(AppUnderTest):
             flask.session["user"] = user
             return "in"
 
+        # As a server does it: no request sees the application context of the test, or its ``g``.
+        serve = self.app.wsgi_app
+        self.app.wsgi_app = lambda *given: contextvars.Context().run(serve, *given)  # type: ignore[method-assign]
         if mount:
             self.app.register_blueprint(solid.dashboard())
 
