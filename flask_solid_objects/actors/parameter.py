@@ -22,7 +22,10 @@ def parameter(*, sensitive: bool = False) -> Parameter:
 
 
 def is_sensitive(annotation: Any) -> bool:
-    """Whether an annotation says that its value must not be shown."""
-    if get_origin(annotation) is not Annotated:
-        return False
-    return any(isinstance(each, Parameter) and each.sensitive for each in get_args(annotation)[1:])
+    """Whether an annotation says, at any depth, that its value must not be shown."""
+    if get_origin(annotation) is Annotated:
+        kind, *marks = get_args(annotation)
+        return is_sensitive(kind) or any(isinstance(each, Parameter) and each.sensitive for each in marks)
+    # Of `type Secret = Annotated[...]`.
+    alias = getattr(annotation, "__value__", None)
+    return (alias is not None and is_sensitive(alias)) or any(is_sensitive(each) for each in get_args(annotation))

@@ -32,32 +32,44 @@ class Redaction:
         self._registry, self._redactors = registry, redactors
 
     def state(self, actor_type: str, text: str) -> Any:
+        """Of an actor; what an earlier version of its class has left in it is not known any more."""
         try:
             definition = self._registry.get(actor_type)
         except UnknownActorType:
             return UNKNOWN
-        sensitive = [field.name for field in definition.schema.fields.values() if field.sensitive]
-        return self._shown(definition.actor_type, "state", None, _without(decode(text), sensitive))
+        fields = definition.schema.fields.values()
+        sensitive, known = {each.name for each in fields if each.sensitive}, {each.name for each in fields}
+        return self._shown(definition.actor_type, "state", None, _without(decode(text), sensitive, known))
 
     def arguments(self, actor_type: str, operation: str, text: str) -> Any:
         try:
             definition = self._registry.get(actor_type)
-            sensitive = definition.lookup(operation).signature.sensitive
+            signature = definition.lookup(operation).signature
         except (UnknownActorType, UnknownOperation):
             return UNKNOWN
-        return self._shown(definition.actor_type, "arguments", operation, _without(decode(text), sensitive))
+        value = _without(decode(text), signature.sensitive, signature.names)
+        return self._shown(definition.actor_type, "arguments", operation, value)
 
     def result(self, actor_type: str, operation: str, text: str) -> Any:
+        """Of an operation, a query, or the read of one attribute."""
         try:
             definition = self._registry.get(actor_type)
             hidden = "return" in definition.lookup(operation).signature.sensitive
         except (UnknownActorType, UnknownOperation):
             return UNKNOWN
-        return HIDDEN if hidden else self._shown(definition.actor_type, "result", operation, decode(text))
+        field = definition.schema.fields.get(operation)
+        if hidden or (field is not None and field.sensitive):
+            return HIDDEN
+        return self._shown(definition.actor_type, "result", operation, decode(text))
 
     def rejection(self, actor_type: str, operation: str, text: str) -> Any:
-        """A business answer: its code and message are for people, its details go through the hook."""
-        return self._shown(actor_type, "rejection", operation, decode(text))
+        """A business answer: its code and message are for people, its details only where the hook may see them."""
+        value = decode(text)
+        try:
+            definition = self._registry.get(actor_type)
+        except UnknownActorType:
+            return value | {"details": UNKNOWN} if isinstance(value, dict) else UNKNOWN
+        return self._shown(definition.actor_type, "rejection", operation, value)
 
     def effect_arguments(self, name: str, text: str) -> Any:
         """Of work outside; of a message from actor to actor, its receiver and what it carries."""
@@ -66,7 +78,7 @@ class Redaction:
             carried = encode(value["arguments"], path="arguments")
             return value | {"arguments": self.arguments(value["type"], value["operation"], carried)}
         effect = self._registry.effects.mapping().get(name)
-        return UNKNOWN if effect is None else _without(value, effect.signature.sensitive)
+        return UNKNOWN if effect is None else _without(value, effect.signature.sensitive, effect.signature.names)
 
     def effect_result(self, name: str, text: str) -> Any:
         effect = self._registry.effects.mapping().get(name)
@@ -79,13 +91,14 @@ class Redaction:
         if redact is None:
             return value
         try:
-            return redact(what, operation, value)
+            # As plain JSON, whatever it returns: a page or a command writes it down later.
+            return decode(encode(redact(what, operation, value), path=what))
         except Exception:
             # Whatever it is: an operator sees that the hook needs mending, and nothing that it should have hidden.
             return FAILED
 
 
-def _without(value: Any, sensitive: Collection[str]) -> Any:
+def _without(value: Any, sensitive: Collection[str], known: Collection[str]) -> Any:
     if not isinstance(value, dict):
-        return value
-    return {name: HIDDEN if name in sensitive else each for name, each in value.items()}
+        return UNKNOWN
+    return {name: HIDDEN if name in sensitive else each if name in known else UNKNOWN for name, each in value.items()}
