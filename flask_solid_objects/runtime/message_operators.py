@@ -12,7 +12,7 @@ from typing import Any
 from flask_solid_objects.actors.definition import OperationDefinition
 from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import ActorDestroyed, SolidObjectsError, UnknownDeadLetter, UnknownOperation
-from flask_solid_objects.payloads import decode, encode
+from flask_solid_objects.payloads import decode_as, encode
 from flask_solid_objects.runtime.acts import Acts, Record, subject_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.messages import Messages
@@ -108,9 +108,7 @@ class MessageOperators:
 
     def _checked(self, operation: OperationDefinition, arguments: str) -> str:
         """Arguments as they are stored, after they were bound, encoded and decoded once."""
-        given = decode(arguments)
-        if not isinstance(given, dict):
-            given = {"arguments": given}
+        given = decode_as(arguments, dict[str, Any], path="arguments")
         return operation.encode_arguments((), given, self._core.settings.max_payload_bytes)
 
     def _reference(self, message_id: int, gone: SolidObjectsError) -> Message[Any]:

@@ -9,9 +9,10 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flask import Blueprint, request
+from flask import Blueprint, abort, request
 
 from flask_solid_objects.errors import IdempotencyConflict, InvalidPayload
+from flask_solid_objects.payloads import decode
 from flask_solid_objects.store.dead_letters import DeadLetter
 from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.dashboard.forms import arguments_of, fields_of, filled_in
@@ -31,7 +32,7 @@ class MessageForms:
         self._dashboard = dashboard
 
     def register(self, blueprint: Blueprint) -> None:
-        edit = "/dead-letters/<int:dead_letter_id>/edit"
+        edit = "/dead-letters/<int(max=9223372036854775807):dead_letter_id>/edit"
         blueprint.add_url_rule("/send", "send_form", self.send_form, methods=["GET"])
         blueprint.add_url_rule("/send", "send", self.send, methods=["POST"])
         blueprint.add_url_rule(edit, "edit_dead_letter", self.edit_dead_letter, methods=["GET"])
@@ -50,6 +51,8 @@ class MessageForms:
         # Before anything is said of types, operations and arguments.
         self._dashboard.require("send", "actors", key=key)
         name, once = request.form.get("operation", ""), request.form.get("once", "")[:64]
+        if not once:
+            abort(400, "This form does not say which sending it is: reload the page, and try again.")
         operation = operators.messages.operation(key.actor_type, name)
         try:
             message = operators.messages.send(
@@ -100,7 +103,7 @@ class MessageForms:
         try:
             message = self._operators().retry_dead_letter(
                 dead_letter_id,
-                arguments=arguments_of(operation.signature, request.form),
+                arguments=arguments_of(operation.signature, request.form, self._known(letter)[1]),
                 context=self._dashboard.identity(),
             )
         except (InvalidPayload, IdempotencyConflict) as error:
@@ -112,9 +115,7 @@ class MessageForms:
         self, letter: DeadLetter, *, problem: Exception | None = None, form: Mapping[str, str] | None = None
     ) -> str:
         signature = self._operators().messages.operation(letter.key.actor_type, letter.operation).signature
-        shown = self._dashboard.runtime().redaction.arguments(letter.key.actor_type, letter.operation, letter.arguments)
-        known = shown if isinstance(shown, dict) else {}
-        fields = fields_of(signature, {name: known[name] for name in known if name not in signature.sensitive})
+        fields = fields_of(signature, *self._known(letter))
         return show(
             "edit_dead_letter",
             letter=letter,
@@ -123,10 +124,16 @@ class MessageForms:
             polled=False,
         )
 
+    def _known(self, letter: DeadLetter) -> tuple[dict[str, Any], set[str]]:
+        """The arguments that may be shown as they are, and the names of all others: a form must not send a mask."""
+        shown = self._dashboard.runtime().redaction.arguments(letter.key.actor_type, letter.operation, letter.arguments)
+        stored, shown = decode(letter.arguments), shown if isinstance(shown, dict) else {}
+        known = {name: value for name, value in stored.items() if name in shown and shown[name] == value}
+        return known, set(stored) - set(known)
+
     def _letter(self, dead_letter_id: int) -> DeadLetter:
         self._dashboard.require("retry", "dead_letters", resource_id=str(dead_letter_id))
-        letter: DeadLetter = self._operators().dead_letter(dead_letter_id, context=self._dashboard.identity())
-        return letter
+        return self._dashboard.runtime().browsing.dead_letter(dead_letter_id, context=self._dashboard.identity())
 
     def _operators(self) -> Any:
         return self._dashboard.runtime().browser_operators

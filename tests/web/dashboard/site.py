@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flask
-from sqlalchemy import URL
+from sqlalchemy import URL, Executable
 from werkzeug.test import TestResponse
 
 from flask_solid_objects import Access
@@ -23,7 +23,7 @@ class DashboardSite(AppUnderTest):
     """``asked`` holds every question to the administration policy; ``rights`` answers it: all, read or none."""
 
     def __init__(self, url: URL, *, seams: Seams | None = None, mount: bool = True, **config: Any) -> None:
-        super().__init__(url, seams=seams, **{"SOLID_OBJECTS_MAX_ATTEMPTS": 1} | config)
+        super().__init__(url, seams=seams, **{"TESTING": True, "SOLID_OBJECTS_MAX_ATTEMPTS": 1} | config)
         solid = self.solid
         self.asked: list[Access] = []
         self.rights = "all"
@@ -61,6 +61,11 @@ class DashboardSite(AppUnderTest):
     def execute(self, statement: str, **values: Any) -> None:
         with self.db.engine.begin() as connection:
             connection.execute(self.db.text(statement), values)
+
+    def change(self, statement: Executable) -> None:
+        """Run a statement of SQLAlchemy, which writes times and truth values as each database has them."""
+        with self.db.engine.begin() as connection:
+            connection.execute(statement)
 
     def acts(self) -> list[tuple[str, str, str, str]]:
         """Action, kind, subject and operator of each event."""
