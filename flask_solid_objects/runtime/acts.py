@@ -6,6 +6,7 @@ the act are locked again, which waits for a commit that is still on its way.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -151,8 +152,12 @@ class Acts:
 
 
 def subject_of(key: ActorKey) -> str:
-    """The audit subject: type and id, cut to the column's length."""
-    return f"{key.actor_type}/{key.actor_id}"[:_LONGEST_SUBJECT]
+    """The audit subject: type and id; what is too long for the column ends in a digest, so that no two are one."""
+    text = f"{key.actor_type}/{key.actor_id}"
+    if len(text) <= _LONGEST_SUBJECT:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{text[: _LONGEST_SUBJECT - 17]}~{digest}"
 
 
 def operator_of(context: object) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from flask_solid_objects.errors import UnknownInstance
+from flask_solid_objects.errors import UnknownDeadLetter, UnknownInstance
 from flask_solid_objects.runtime.acts import Acts, subject_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.store.actor_pages import LeaseFilter
@@ -51,12 +51,13 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorPage:
-    """One actor; ``depth`` is capped."""
+    """One actor; ``head`` runs or is the next to run, ``depth`` is capped."""
 
     report: InstanceReport
     condition: Condition
     now: datetime
     state: str
+    head: Turn | None
     depth: int
     turns: list[Turn]
     next: int | None
@@ -142,7 +143,7 @@ class Browsing:
 
         def read(tx: Transaction) -> Page[InstanceReport]:
             if lease is not None:
-                return pages.by_lease(tx, lease, actor_type=actor_type, after=after)
+                return pages.by_lease(tx, lease, actor_type=actor_type, after=after, most=PAGE)
             if actor_type is not None:
                 return pages.of_type(tx, actor_type, prefix=prefix, after=after, most=PAGE)
             return pages.every(tx, after=after, most=PAGE)
@@ -162,12 +163,13 @@ class Browsing:
             if report is None or view is None:
                 raise UnknownInstance(key.actor_type, key.actor_id)
             turns = store.timeline.turns(tx, report.id, before=before, most=PAGE + 1)
-            shown = turns[:PAGE]
+            shown, head = turns[:PAGE], self._head(tx, report.id)
             return ActorPage(
                 report=report,
-                condition=_condition(report, tx.now(), turns),
+                condition=_condition(report, tx.now(), head),
                 now=tx.now(),
                 state=view.state,
+                head=head,
                 depth=store.administration.depth(tx, report.id, MOST_COUNTED + 1),
                 turns=shown,
                 next=shown[-1].sequence if len(turns) > PAGE else None,
@@ -232,6 +234,23 @@ class Browsing:
 
         return self._read(read)
 
+    def processes(self, *, context: object) -> list[Process]:
+        """Everything that is registered and has not stopped."""
+        self._acts.require("inspect", "processes", context)
+        threshold = self._core.settings.process_alive_threshold
+        return self._read(lambda tx: self._core.store.processes.running(tx, threshold))
+
+    def dead_letter(self, dead_letter_id: int, *, context: object) -> DeadLetter:
+        """One message that died.
+
+        :raises UnknownDeadLetter: there is none, or it was pruned.
+        """
+        self._acts.require("inspect", "dead_letters", context)
+        found = self._read(lambda tx: self._core.store.dead_letters.find(tx, dead_letter_id))
+        if found is None:
+            raise UnknownDeadLetter(dead_letter_id)
+        return found
+
     def audit(self, *, before: str | None, context: object) -> Page[AuditEvent]:
         """What operators did, newest first."""
         self._acts.require("index", "audit", context)
@@ -245,13 +264,20 @@ class Browsing:
             longest_waiting=store.mailbox_pages.ready(tx, after=None, most=5).rows,
         )
 
+    def _head(self, tx: Transaction, instance_id: int) -> Turn | None:
+        """Not among the newest turns where many wait."""
+        store = self._core.store
+        running = store.timeline.running(tx, instance_id)
+        sequence = None if running is not None else store.administration.head(tx, instance_id)
+        return running if sequence is None else store.timeline.at(tx, instance_id, sequence)
+
     def _read(self, work: Callable[[Transaction], _T]) -> _T:
         return self._core.database.read_within(self._core.settings.dashboard_statement_timeout, work)
 
 
-def _condition(report: InstanceReport, now: datetime, newest: list[Turn]) -> Condition:
+def _condition(report: InstanceReport, now: datetime, head: Turn | None) -> Condition:
     """Why an actor does not run, or that it does: the first that applies."""
-    if any(turn.status == "claimed" for turn in newest):
+    if head is not None and head.status == "claimed":
         return "running"
     if report.paused_at is not None:
         return "paused"

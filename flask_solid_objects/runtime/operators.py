@@ -155,6 +155,11 @@ class Operators:
         except CommitUnknown as error:
             # Several transactions; how many processes there were before the lost one is not known here any more.
             raise ActUnresolved("cleanup") from error
+
+        def act(_tx: Transaction, _locked: None, record: Record) -> None:
+            record(kind="process", subject="dead", filters=encode({"cleaned": cleaned}, path="filters"))
+
+        self._acts.perform("process.cleanup", context, lambda _: None, act)
         self._wake_ups.signal(instance_id=None, work=True)
         return cleaned
 

@@ -13,11 +13,11 @@ from flask_solid_objects.store.administration import Administration, InstanceRep
 from flask_solid_objects.store.dialects import Dialect, Statement
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.store.windows import WINDOW, Page, window
+from flask_solid_objects.store.windows import WINDOW, Page, place_of, window
 
 LeaseFilter: TypeAlias = Literal["held", "paused", "parked"]
-# Behind every id: no character is greater, and no column holds it.
-_LAST = "\U0010ffff"
+# Behind every id with the same beginning: no character is greater, and none is longer.
+_LAST = "\U0010ffff" * 191
 
 
 class ActorPages:
@@ -35,7 +35,7 @@ class ActorPages:
                 i.c.actor_type == bindparam("actor_type"),
                 i.c.actor_id > bindparam("after_id", type_=actor_id),
                 i.c.actor_id >= bindparam("first", type_=actor_id),
-                i.c.actor_id < bindparam("last", type_=actor_id),
+                i.c.actor_id <= bindparam("last", type_=actor_id),
             )
             .order_by(i.c.actor_id)
             .limit(most)
@@ -46,7 +46,7 @@ class ActorPages:
 
     def every(self, tx: Transaction, *, after: str | None, most: int) -> Page[InstanceReport]:
         """All actors, by id of their row."""
-        found = self._reports(tx, tx.rows(self._all, after=int(after or 0), most=most + 1))
+        found = self._reports(tx, tx.rows(self._all, after=place_of(after, 0), most=most + 1))
         return Page(rows=found[:most], next=str(found[most - 1].id) if len(found) > most else None)
 
     def of_type(
@@ -59,15 +59,17 @@ class ActorPages:
         return Page(rows=found[:most], next=found[most - 1].key.actor_id if len(found) > most else None)
 
     def by_lease(
-        self, tx: Transaction, lease: LeaseFilter, *, actor_type: str | None, after: str | None
+        self, tx: Transaction, lease: LeaseFilter, *, actor_type: str | None, after: str | None, most: int
     ) -> Page[InstanceReport]:
         """Actors that something holds, among the next :data:`~.windows.WINDOW` rows by id."""
-        start = int(after or 0)
+        start = place_of(after, 0)
         row = tx.one(self._end, after=start)
         end, searched = row if row is not None and row[1] else (start, 0)
         given: dict[str, Any] = {"after": start, "end": end, "now": self._dialect.encode_time(tx.now())}
         typed = {"actor_type": actor_type} if actor_type is not None else {}
-        found = self._reports(tx, tx.rows(self._window(lease, bool(typed)), **given, **typed))
+        found = self._reports(tx, tx.rows(self._window(lease, bool(typed)), most=most + 1, **given, **typed))
+        if len(found) > most:
+            return Page(rows=found[:most], next=str(found[most - 1].id), searched=searched)
         return Page(rows=found, next=str(end) if searched == WINDOW else None, searched=searched)
 
     def _reports(self, tx: Transaction, rows: list[tuple[Any, ...]]) -> list[InstanceReport]:
@@ -86,5 +88,7 @@ class ActorPages:
             rows = self._administration.select_reports().where(*here, held)
             if typed:
                 rows = rows.where(i.c.actor_type == bindparam("actor_type"))
-            statement = self._windows[lease, typed] = self._dialect.compile(rows.order_by(i.c.id))
+            statement = self._windows[lease, typed] = self._dialect.compile(
+                rows.order_by(i.c.id).limit(bindparam("most"))
+            )
         return statement

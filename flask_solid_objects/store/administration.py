@@ -110,6 +110,11 @@ class Administration:
         row = tx.one(self._report, actor_type=key.actor_type, actor_id=self._dialect.encode_text(key.actor_id))
         return None if row is None else self.report_of(row, tx.now())
 
+    def head(self, tx: Transaction, instance_id: int) -> int | None:
+        """The sequence of the waiting message that skip and fail would end while none runs."""
+        waiting = self._heads.look(tx, instance_id)
+        return waiting.head if waiting.head is not None else waiting.stuck
+
     def depth(self, tx: Transaction, instance_id: int, most: int) -> int:
         """How many messages wait, counted up to a limit."""
         row = tx.one(self._depth, instance_id=instance_id, most=most)
@@ -190,8 +195,7 @@ class Administration:
                 return None
             self._leases.end_by_operator(tx, instance)
             return claimed
-        waiting = self._heads.look(tx, instance.id)
-        sequence = waiting.head if waiting.head is not None else waiting.stuck
+        sequence = self.head(tx, instance.id)
         if sequence is None:
             return None
         row = tx.one(self._ready_message, instance_id=instance.id, sequence=sequence)

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select
 from flask_solid_objects.store.dialects import Dialect
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.store.windows import Page
+from flask_solid_objects.store.windows import Page, place_of
 
 _NEWEST = 2**63 - 1
 
@@ -47,12 +47,13 @@ class Audit:
         )
 
     def page(self, tx: Transaction, *, before: str | None, most: int) -> Page[AuditEvent]:
-        return self._made(tx.rows(self._page, before=int(before or _NEWEST), most=most + 1), most)
+        return self._made(tx.rows(self._page, before=place_of(before, _NEWEST), most=most + 1), most)
 
     def of_subject(self, tx: Transaction, kind: str, subject: str, *, most: int) -> list[AuditEvent]:
         """What was done to one actor, reminder, effect, broadcast or message."""
         rows = tx.rows(self._of_subject, kind=kind, subject=subject, before=_NEWEST, most=most)
-        return [self._event(row) for row in rows]
+        # A server may compare texts without regard to case.
+        return [event for event in map(self._event, rows) if event.subject == subject]
 
     def _made(self, rows: list[tuple[Any, ...]], most: int) -> Page[AuditEvent]:
         events = [self._event(row) for row in rows[:most]]

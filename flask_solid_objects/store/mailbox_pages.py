@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import bindparam, select, tuple_
@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select, tuple_
 from flask_solid_objects.store.dialects import Dialect
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.store.windows import Page
+from flask_solid_objects.store.windows import Page, place_of
 from flask_solid_objects.values import ActorKey
 
 
@@ -66,13 +66,13 @@ class MailboxPages:
         if after is None:
             rows = tx.rows(self._first, most=most + 1)
         else:
-            moment, instance_id, sequence = after.split("_")
+            since, instance_id, sequence = _place_of(after)
             rows = tx.rows(
                 self._ready,
                 most=most + 1,
-                after_at=self._dialect.encode_time(datetime.fromisoformat(moment)),
-                after_instance=int(instance_id),
-                after_sequence=int(sequence),
+                after_at=self._dialect.encode_time(since),
+                after_instance=instance_id,
+                after_sequence=sequence,
             )
         found = [self._waiting(row, is_delayed=bool(row[7]), is_blocking=bool(row[8])) for row in rows[:most]]
         last = f"{found[-1].since.isoformat()}_{rows[most - 1][9]}_{found[-1].sequence}" if len(rows) > most else None
@@ -80,7 +80,7 @@ class MailboxPages:
 
     def running(self, tx: Transaction, *, after: str | None, most: int) -> Page[Waiting]:
         """Messages whose turn runs now, in the order of their claims."""
-        rows = tx.rows(self._running, after=int(after or 0), most=most + 1)
+        rows = tx.rows(self._running, after=place_of(after, 0), most=most + 1)
         found = [self._waiting(row, process_id=row[7]) for row in rows[:most]]
         return Page(rows=found, next=str(rows[most - 1][8]) if len(rows) > most else None)
 
@@ -105,3 +105,15 @@ class MailboxPages:
             is_blocking=is_blocking,
             process_id=process_id,
         )
+
+
+def _place_of(cursor: str) -> tuple[datetime, int, int]:
+    """Where the page before ended.
+
+    :raises ValueError: no page was ever given this cursor.
+    """
+    moment, instance_id, sequence = cursor.split("_")
+    since = datetime.fromisoformat(moment)
+    if since.utcoffset() != timedelta():
+        raise ValueError(f"{moment!r} is no time of a cursor.")
+    return since, place_of(instance_id, 0), place_of(sequence, 0)

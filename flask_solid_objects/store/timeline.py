@@ -91,6 +91,9 @@ class Timeline:
             .order_by(m.c.sequence.desc())
             .limit(bindparam("most"))
         )
+        mine, claims = m.c.instance_id == bindparam("instance_id"), tables.claimed_messages.alias()
+        self._running = dialect.compile(turns.where(mine).join(claims, claims.c.message_id == m.c.id).limit(1))
+        self._at = dialect.compile(turns.where(mine, m.c.sequence == bindparam("sequence")))
         details = turns.add_columns(
             *(m.c.request_id, m.c.idempotency_key, m.c.arguments, m.c.result, m.c.error, m.c.rejection),
             *(m.c.first_failed_at, m.c.last_failed_at),
@@ -105,6 +108,15 @@ class Timeline:
         """Messages of an actor, newest first; those below a sequence, which is the last of the page before."""
         below = _NEWEST if before is None else before
         return [self._turn(row) for row in tx.rows(self._of_actor, instance_id=instance_id, before=below, most=most)]
+
+    def running(self, tx: Transaction, instance_id: int) -> Turn | None:
+        """The turn that runs, or the first of those that run in one group."""
+        row = tx.one(self._running, instance_id=instance_id)
+        return None if row is None else self._turn(row)
+
+    def at(self, tx: Transaction, instance_id: int, sequence: int) -> Turn | None:
+        row = tx.one(self._at, instance_id=instance_id, sequence=sequence)
+        return None if row is None else self._turn(row)
 
     def detail(self, tx: Transaction, message_id: int) -> TurnDetail | None:
         row = tx.one(self._detail, id=message_id)

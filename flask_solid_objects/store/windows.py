@@ -17,6 +17,8 @@ _T = TypeVar("_T")
 MOST_COUNTED = 10_000
 # Rows that one page of a filter without an index looks at.
 WINDOW = 5_000
+# Of an id; more would not fit into 64 bits.
+_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,18 @@ class Page(Generic[_T]):
     rows: list[_T]
     next: str | None
     searched: int | None = None
+
+
+def place_of(cursor: str | None, first: int) -> int:
+    """The row id at which a page begins.
+
+    :raises ValueError: no page was ever given this cursor.
+    """
+    if cursor is None:
+        return first
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > _DIGITS:
+        raise ValueError(f"{cursor!r} is no cursor.")
+    return int(cursor)
 
 
 def capped(id_column: Column[Any], *conditions: ColumnElement[bool], most: int = MOST_COUNTED) -> ScalarSelect[Any]:

@@ -37,12 +37,18 @@ class Acts:
     def register(self, blueprint: Blueprint) -> None:
         acts: dict[str, tuple[str, Callable[..., Any]]] = {
             "act_on_actor": ("/actor/<any(pause, resume, 'retry-now', skip, fail, destroy):act>", self.on_actor),
-            "retry_dead_letter": ("/dead-letters/<int:dead_letter_id>/retry", self.retry_dead_letter),
+            "retry_dead_letter": (
+                "/dead-letters/<int(max=9223372036854775807):dead_letter_id>/retry",
+                self.retry_dead_letter,
+            ),
             "retry_effect": ("/effects/<effect_id>/retry", self.retry_effect),
             "retry_broadcast": ("/broadcasts/<broadcast_id>/retry", self.retry_broadcast),
             "start_redrive": ("/redrives/start", self.start_redrive),
             "cancel_redrive": ("/redrives/<redrive_id>/cancel", self.cancel_redrive),
-            "act_on_reminder": ("/reminders/<int:reminder_id>/<any(pause, resume, run, cancel):act>", self.on_reminder),
+            "act_on_reminder": (
+                "/reminders/<int(max=9223372036854775807):reminder_id>/<any(pause, resume, run, cancel):act>",
+                self.on_reminder,
+            ),
             "clean_up": ("/processes/clean-up", self.clean_up),
         }
         for name, (rule, view) in acts.items():

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, Response, current_app, render_template, request, session
+from flask import Blueprint, Response, abort, current_app, render_template, request, session
 from werkzeug.exceptions import HTTPException
 
 from flask_solid_objects.assets import STATIC, TEMPLATES
 from flask_solid_objects.errors import (
+    ActorDestroyed,
     ActUnresolved,
+    CommitUnknown,
     DatabaseDeadlineExceeded,
+    IdempotencyConflict,
+    InvalidActorId,
+    InvalidPayload,
     MailboxFull,
     ReminderCompleted,
     SchemaMissing,
@@ -32,6 +37,7 @@ from flask_solid_objects.errors import (
 from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.web.dashboard import display
 from flask_solid_objects.web.dashboard.acts import Acts
+from flask_solid_objects.web.dashboard.forms import PREFIX
 from flask_solid_objects.web.dashboard.message_forms import MessageForms
 from flask_solid_objects.web.dashboard.metrics import Metrics
 from flask_solid_objects.web.dashboard.pages import Pages
@@ -46,6 +52,8 @@ _POLICY = (
 _STATUS: dict[type[SolidObjectsError], int] = {
     Unauthorized: 403,
     UnknownInstance: 404,
+    ActorDestroyed: 404,
+    InvalidActorId: 404,
     UnknownDeadLetter: 404,
     UnknownOutboxRow: 404,
     UnknownRedrive: 404,
@@ -53,8 +61,11 @@ _STATUS: dict[type[SolidObjectsError], int] = {
     UnknownActorType: 404,
     UnknownOperation: 404,
     ReminderCompleted: 409,
+    IdempotencyConflict: 409,
+    InvalidPayload: 422,
     MailboxFull: 422,
     ActUnresolved: 503,
+    CommitUnknown: 503,
     DatabaseDeadlineExceeded: 503,
     SchemaMissing: 503,
 }
@@ -83,6 +94,7 @@ class Dashboard:
             static_folder=str(STATIC),
             static_url_path="/static",
         )
+        blueprint.before_request(_check_text)
         blueprint.before_request(self._check_token)
         blueprint.after_request(_secured)
         blueprint.context_processor(self._names)
@@ -155,6 +167,14 @@ def _error(title: str, text: str, status: int) -> tuple[str, int]:
 def _need_key(state: Any) -> None:
     if not state.app.secret_key:
         raise RuntimeError("The dashboard keeps its form token in the session: set app.config['SECRET_KEY'] first.")
+
+
+def _check_text() -> None:
+    """No database stores or compares a NUL; the arguments of a form are checked with all others."""
+    given = [*request.args.values(), *(request.view_args or {}).values()]
+    given += [text for name, text in request.form.items() if not name.startswith(PREFIX)]
+    if any(isinstance(text, str) and "\0" in text for text in given):
+        abort(400, "A text of this request holds a NUL character.")
 
 
 def _secured(response: Response) -> Response:

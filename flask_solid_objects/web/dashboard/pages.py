@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
@@ -11,6 +10,7 @@ from weakref import WeakKeyDictionary
 from flask import Blueprint, abort, current_app, render_template, request
 
 from flask_solid_objects.errors import UnknownActorType
+from flask_solid_objects.runtime.references import checked_actor_id
 from flask_solid_objects.store.actor_pages import LeaseFilter
 from flask_solid_objects.values import Access, ActorKey, ReminderStatus
 from flask_solid_objects.web.dashboard.charts import HEIGHT, Throughput
@@ -37,7 +37,7 @@ class Pages:
             "overview": ("/", self.overview),
             "actors": ("/actors", self.actors),
             "actor": ("/actor", self.actor),
-            "message": ("/messages/<int:message_id>", self.message),
+            "message": ("/messages/<int(max=9223372036854775807):message_id>", self.message),
             "mailbox": ("/mailbox", self.mailbox),
             "reminders": ("/reminders", self.reminders),
             "effects": ("/effects", self.effects),
@@ -140,8 +140,7 @@ class Pages:
         return self._show("redrive_preview", preview=preview, number=number, given=given, limit=limit, polled=False)
 
     def processes(self) -> str:
-        rows = self._operators().processes(context=self._dashboard.identity())
-        return self._show("processes", rows=rows, details={row.id: _details(row.metadata) for row in rows})
+        return self._show("processes", rows=self._browsing().processes(context=self._dashboard.identity()))
 
     def audit(self) -> str:
         page = self._paged(lambda after: self._browsing().audit(before=after, context=self._dashboard.identity()))
@@ -219,10 +218,13 @@ def filters_of(kind: str) -> dict[str, str]:
 
 
 def key_of(values: Any) -> ActorKey:
-    """The actor that a request names; any text may be an id."""
+    """The actor that a request names.
+
+    :raises InvalidActorId: no actor can have this id.
+    """
     if "type" not in values or "id" not in values:
         abort(404, "An actor is named by its type and its id.")
-    return ActorKey(actor_type=values["type"], actor_id=values["id"])
+    return ActorKey(actor_type=values["type"], actor_id=checked_actor_id(values["type"], values["id"]))
 
 
 def _text(name: str) -> str | None:
@@ -242,8 +244,3 @@ def _choice(name: str, known: tuple[str, ...]) -> str | None:
     """One of the known words; any other is as good as none."""
     text = request.args.get(name)
     return text if text in known else None
-
-
-def _details(text: str) -> dict[str, Any]:
-    details = json.loads(text)
-    return details if isinstance(details, dict) else {}
