@@ -23,6 +23,7 @@ from flask_solid_objects.store.effects import EffectRow
 from flask_solid_objects.store.mailbox_pages import Waiting
 from flask_solid_objects.store.overview import Done, Overview
 from flask_solid_objects.store.processes import Process
+from flask_solid_objects.store.redrives import Redrive
 from flask_solid_objects.store.reminders import ReminderRow
 from flask_solid_objects.store.timeline import Staged, Turn, TurnDetail
 from flask_solid_objects.store.transaction import Transaction
@@ -85,47 +86,21 @@ class Browsing:
     """Reads for people in front of a browser; ``context`` goes to the administration policy."""
 
     def __init__(self, core: Core) -> None:
-        self._core, self._acts = core, Acts(core, browser=True)
-
-    def can(
-        self,
-        action: str,
-        resource: str,
-        context: object,
-        *,
-        key: ActorKey | None = None,
-        resource_id: str | None = None,
-    ) -> bool:
-        """Whether an act would be allowed, so that a page offers only what works."""
-        return self._acts.allows(action, resource, context, key=key, resource_id=resource_id)
-
-    def require(
-        self,
-        action: str,
-        resource: str,
-        context: object,
-        *,
-        key: ActorKey | None = None,
-        resource_id: str | None = None,
-    ) -> None:
-        """Ask the policy before a form is shown, or what it holds is looked at.
-
-        :raises Unauthorized: the act would be denied.
-        """
-        self._acts.require(action, resource, context, key=key, resource_id=resource_id)
+        # Public: what a page offers and what a form is for is asked of it too.
+        self._core, self.acts = core, Acts(core, browser=True)
 
     def home(self, *, context: object) -> Home:
-        self._acts.require("index", "dashboard", context)
+        self.acts.require("index", "dashboard", context)
         return self._read(self._home)
 
     def measured(self, *, context: object) -> Home:
         """The numbers of the front page, for a program that watches."""
-        self._acts.require("index", "metrics", context)
+        self.acts.require("index", "metrics", context)
         return self._read(self._home)
 
     def done(self, edges: Callable[[datetime], list[datetime]], *, context: object) -> list[Done]:
         """What ended between times that are made from the database's own."""
-        self._acts.require("index", "dashboard", context)
+        self.acts.require("index", "dashboard", context)
         return self._read(lambda tx: self._core.store.overviews.done(tx, edges(tx.now())))
 
     def actors(
@@ -138,7 +113,7 @@ class Browsing:
         context: object,
     ) -> Page[InstanceReport]:
         """Actors of all types, of one type by the beginning of their id, or those that something holds."""
-        self._acts.require("index", "actors", context)
+        self.acts.require("index", "actors", context)
         pages = self._core.store.actor_pages
 
         def read(tx: Transaction) -> Page[InstanceReport]:
@@ -155,7 +130,7 @@ class Browsing:
 
         :raises UnknownInstance: it was never used, or is destroyed.
         """
-        self._acts.require("show", "actors", context, key=key)
+        self.acts.require("show", "actors", context, key=key)
         store = self._core.store
 
         def read(tx: Transaction) -> ActorPage:
@@ -184,7 +159,7 @@ class Browsing:
 
     def message(self, message_id: int, *, context: object) -> MessagePage | None:
         """A message with its payloads; None when there is none, or it was pruned."""
-        self._acts.require("show", "messages", context, resource_id=str(message_id))
+        self.acts.require("show", "messages", context, resource_id=str(message_id))
         store = self._core.store
 
         def read(tx: Transaction) -> MessagePage | None:
@@ -206,7 +181,7 @@ class Browsing:
 
     def mailbox(self, status: Literal["ready", "running"], *, after: str | None, context: object) -> Page[Waiting]:
         """What waits, due longest first, or what runs."""
-        self._acts.require("index", "mailbox", context)
+        self.acts.require("index", "mailbox", context)
         pages = self._core.store.mailbox_pages
         read = pages.ready if status == "ready" else pages.running
         return self._read(lambda tx: read(tx, after=after, most=PAGE))
@@ -224,7 +199,7 @@ class Browsing:
     ) -> Page[Any]:
         """Rows of an outbox, or dead letters, newest first; operation and error class choose among dead letters."""
         dead = {"effects": "effect_dead_letters", "broadcasts": "broadcast_dead_letters"}
-        self._acts.require("inspect", dead.get(kind, kind) if status == "dead" else kind, context)
+        self.acts.require("inspect", dead.get(kind, kind) if status == "dead" else kind, context)
         listing: Any = getattr(self._core.store.outbox_pages, kind)
         filters = {"actor_type": actor_type, "operation": operation, "exception_class": exception_class}
 
@@ -234,9 +209,14 @@ class Browsing:
 
         return self._read(read)
 
+    def redrives(self, *, context: object) -> list[Redrive]:
+        """The tasks that were started last."""
+        self.acts.require("inspect", "redrives", context)
+        return self._read(lambda tx: self._core.store.redrives.page(tx, status=None, most=PAGE))
+
     def processes(self, *, context: object) -> list[Process]:
         """Everything that is registered and has not stopped."""
-        self._acts.require("inspect", "processes", context)
+        self.acts.require("inspect", "processes", context)
         threshold = self._core.settings.process_alive_threshold
         return self._read(lambda tx: self._core.store.processes.running(tx, threshold))
 
@@ -245,7 +225,7 @@ class Browsing:
 
         :raises UnknownDeadLetter: there is none, or it was pruned.
         """
-        self._acts.require("inspect", "dead_letters", context)
+        self.acts.require("inspect", "dead_letters", context)
         found = self._read(lambda tx: self._core.store.dead_letters.find(tx, dead_letter_id))
         if found is None:
             raise UnknownDeadLetter(dead_letter_id)
@@ -253,7 +233,7 @@ class Browsing:
 
     def audit(self, *, before: str | None, context: object) -> Page[AuditEvent]:
         """What operators did, newest first."""
-        self._acts.require("index", "audit", context)
+        self.acts.require("index", "audit", context)
         return self._read(lambda tx: self._core.store.audit.page(tx, before=before, most=PAGE))
 
     def _home(self, tx: Transaction) -> Home:

@@ -55,7 +55,7 @@ class Acts:
             blueprint.add_url_rule(rule, name, view, methods=["POST"])
 
     def on_actor(self, act: str) -> Response:
-        key, context, operators = key_of(request.form), self._dashboard.identity(), self._operators()
+        key, context, operators = key_of(request.values), self._dashboard.identity(), self._operators()
         if act == "destroy":
             return self._destroy(key)
         if act in ("skip", "fail"):

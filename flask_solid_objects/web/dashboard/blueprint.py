@@ -114,14 +114,14 @@ class Dashboard:
         session[_NOTICE] = [kind, text]
 
     def can(self, action: str, resource: str, **subject: Any) -> bool:
-        return self.runtime().browsing.can(action, resource, self.identity(), **subject)
+        return self.runtime().browsing.acts.allows(action, resource, self.identity(), **subject)
 
     def require(self, action: str, resource: str, **subject: Any) -> None:
         """Refuse whoever may not do what a form is for.
 
         :raises Unauthorized: answered with 403.
         """
-        self.runtime().browsing.require(action, resource, self.identity(), **subject)
+        self.runtime().browsing.acts.require(action, resource, self.identity(), **subject)
 
     def _names(self) -> dict[str, Any]:
         runtime = self.runtime()

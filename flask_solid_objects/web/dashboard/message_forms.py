@@ -47,7 +47,7 @@ class MessageForms:
         return self._send_page(key, operation, secrets.token_urlsafe(16))
 
     def send(self) -> _Answer:
-        operators, key = self._operators(), key_of(request.form)
+        operators, key = self._operators(), key_of(request.values)
         # Before anything is said of types, operations and arguments.
         self._dashboard.require("send", "actors", key=key)
         name, once = request.form.get("operation", ""), request.form.get("once", "")[:64]

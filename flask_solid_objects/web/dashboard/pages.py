@@ -19,7 +19,6 @@ from flask_solid_objects.web.dashboard.redirects import redirect_to
 if TYPE_CHECKING:
     from flask_solid_objects.web.dashboard.blueprint import Dashboard
 
-_PAGE = 25
 _WAITING = ("pending", "processing")
 # What has died, and where its rows are.
 _DEAD = {"message": "dead_letters", "effect": "effects", "broadcast": "broadcasts"}
@@ -121,7 +120,7 @@ class Pages:
         return self._outbox("dead_letters", _DEAD[kind], status, filters, kind=kind, filters=filters)
 
     def redrives(self) -> str:
-        rows = self._operators().redrives.list(most=_PAGE, context=self._dashboard.identity())
+        rows = self._browsing().redrives(context=self._dashboard.identity())
         return self._show("redrives", rows=rows, types=self._types())
 
     def redrive_preview(self) -> Any:
@@ -174,9 +173,6 @@ class Pages:
     def _browsing(self) -> Any:
         return self._dashboard.runtime().browsing
 
-    def _operators(self) -> Any:
-        return self._dashboard.runtime().browser_operators
-
     def _types(self) -> tuple[str, ...]:
         return self._dashboard.runtime().core.registry.types()
 
@@ -218,7 +214,7 @@ def filters_of(kind: str) -> dict[str, str]:
 
 
 def key_of(values: Any) -> ActorKey:
-    """The actor that a request names.
+    """The actor that a request names, in its address, since forms change line breaks.
 
     :raises InvalidActorId: no actor can have this id.
     """

@@ -33,8 +33,8 @@ class Account(Actor):
         raise RuntimeError(text)
 
     @operation
-    def refuse(self, text: str = "no") -> None:
-        raise Rejected("refused", text, details={"why": text})
+    def refuse(self, text: str = "no", why: str = "") -> None:
+        raise Rejected("refused", text, details={"why": why})
 
     @operation
     def settle(self, card: Secret, cents: int = 1) -> None:

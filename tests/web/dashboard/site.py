@@ -127,6 +127,25 @@ class Browser:
     def get(self, path: str, **headers: str) -> TestResponse:
         return self.client.get(path if path.startswith(self._prefix) else self._prefix + path, headers=headers)
 
+    def walk(self, path: str) -> list[str]:
+        """Every page of a list, as somebody sees it who follows its links."""
+        found, address = list[str](), path
+        while True:
+            answer = self.get(address)
+            assert answer.status_code == 200, f"{address}: {answer.status_code}"
+            found.append(answer.text)
+            following = [given["href"] for _, given in Html(answer.text).elements if given.get("rel") == "next"]
+            if not following:
+                return found
+            address = following[0]
+            assert len(found) < 20, f"{path} does not end"
+
+    def client_page(self, page: str, **query: str) -> Html:
+        """A page by what its address says, whatever characters that has."""
+        answer = self.client.get(f"{self._prefix}/{page}", query_string=query)
+        assert answer.status_code == 200, f"{answer.status_code} {query}"
+        return Html(answer.text)
+
     def press(self, page: Html, button: str, **values: str) -> TestResponse:
         return self.send(page.form_of(button), **values)
 

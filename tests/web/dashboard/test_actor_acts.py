@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.web.dashboard.html import Html
 from tests.web.dashboard.site import PREFIX, Browser, DashboardSite
 
 _STATE = "SELECT paused_at IS NOT NULL FROM solid_objects_instances WHERE actor_id = :id"
@@ -137,7 +138,6 @@ def test_send_wrong(site: DashboardSite, browser: Browser) -> None:
     }
     for text, reason in wrong.items():
         answer = browser.send(form, **{"argument.cents": text, "argument.note": "<kept>"})
-        from tests.web.dashboard.html import Html
 
         page = Html(answer.text)
 

@@ -11,6 +11,7 @@ from flask_wtf import CSRFProtect
 from sqlalchemy import URL
 
 from flask_solid_objects import SolidObjects
+from tests.web.dashboard.html import Html
 from tests.web.dashboard.routes import ACTS
 from tests.web.dashboard.site import PREFIX, Browser, DashboardSite
 
@@ -103,7 +104,6 @@ def test_under_a_mount_point(site: DashboardSite, browser: Browser) -> None:
     """Behind a prefix that a proxy or another app adds, links, forms, files and refetches carry it."""
     site.Account.ref("a").pay(cents=1)
     answer = browser.client.get(PREFIX + "/actor?type=Account&id=a", base_url="http://localhost/under/here/")
-    from tests.web.dashboard.html import Html
 
     page = Html(answer.text)
     addresses = [*page.links, *(form.action for form in page.forms)]
