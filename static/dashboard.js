@@ -23,6 +23,9 @@
     }
   });
 
+  // On a narrow screen the pages are a row that scrolls.
+  document.querySelector('.pages [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+
   const busy = () =>
     document.hidden ||
     !box.checked ||

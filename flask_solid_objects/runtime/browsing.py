@@ -35,6 +35,8 @@ _T = TypeVar("_T")
 PAGE = 25
 _BESIDE = 10
 _CAUSED = 50
+# To find the actors that wait longest, each of which may have many messages.
+_LOOKED_THROUGH, _LONGEST = 100, 5
 
 Condition: TypeAlias = Literal[
     "running", "paused", "parked", "backing off", "waiting for a worker", "waiting for its time", "idle"
@@ -241,7 +243,7 @@ class Browsing:
         return Home(
             overview=store.overviews.read(tx),
             processes=store.processes.running(tx, threshold),
-            longest_waiting=store.mailbox_pages.ready(tx, after=None, most=5).rows,
+            longest_waiting=_first_of_each(store.mailbox_pages.ready(tx, after=None, most=_LOOKED_THROUGH).rows),
         )
 
     def _head(self, tx: Transaction, instance_id: int) -> Turn | None:
@@ -253,6 +255,14 @@ class Browsing:
 
     def _read(self, work: Callable[[Transaction], _T]) -> _T:
         return self._core.database.read_within(self._core.settings.dashboard_statement_timeout, work)
+
+
+def _first_of_each(waiting: list[Waiting]) -> list[Waiting]:
+    """One message of each actor, so that a long mailbox does not hide the others."""
+    first: dict[ActorKey, Waiting] = {}
+    for each in waiting:
+        first.setdefault(each.key, each)
+    return list(first.values())[:_LONGEST]
 
 
 def _condition(report: InstanceReport, now: datetime, head: Turn | None) -> Condition:

@@ -47,7 +47,10 @@ class Turn:
     @property
     def duration(self) -> timedelta | None:
         """From the claim of its last attempt to its end."""
-        return None if self.started_at is None or self.ended_at is None else self.ended_at - self.started_at
+        if self.started_at is None or self.ended_at is None:
+            return None
+        # Of two statements; the clock may have been set back between them.
+        return max(self.ended_at - self.started_at, timedelta())
 
     @property
     def delay(self) -> timedelta | None:
