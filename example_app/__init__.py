@@ -32,6 +32,7 @@ def create_app(config: dict[str, object] | None = None) -> Flask:
     solid.init_app(app)
     for blueprint in (shop, chat, jobs):
         app.register_blueprint(blueprint)
+    app.register_blueprint(solid.dashboard())
     app.cli.add_command(seed_command)
     app.after_request(_secure)
     return app

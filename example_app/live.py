@@ -1,6 +1,8 @@
-"""Who may see and watch what, in live views: everything here is public, and each visitor is the browser's session."""
+"""Who may see, watch and operate what: the pages are public, and each visitor is the browser's session."""
 
 from __future__ import annotations
+
+from flask import has_request_context, request
 
 from example_app.actors import solid
 from example_app.shop import visitor
@@ -23,3 +25,9 @@ def may_see(access: Access) -> bool:
 @solid.authorize_subscription
 def may_watch(access: Access) -> bool:
     return access.actor_type in _PUBLIC
+
+
+@solid.authorize_administration
+def may_operate(access: Access) -> bool:
+    """Whoever sits at this machine operates the example; an application asks who is logged in."""
+    return not has_request_context() or request.remote_addr in ("127.0.0.1", "::1")

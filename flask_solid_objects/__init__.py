@@ -7,6 +7,7 @@ from flask_solid_objects.actors.observable import observable as observable
 from flask_solid_objects.actors.observable import payload as payload
 from flask_solid_objects.actors.operation import operation as operation
 from flask_solid_objects.actors.operation import query as query
+from flask_solid_objects.actors.parameter import parameter as parameter
 from flask_solid_objects.actors.state import state_migration as state_migration
 from flask_solid_objects.errors import ActorCallCycle as ActorCallCycle
 from flask_solid_objects.errors import ActorDestroyed as ActorDestroyed
@@ -131,6 +132,7 @@ __all__ = [
     "attribute",
     "observable",
     "operation",
+    "parameter",
     "payload",
     "query",
     "state_migration",

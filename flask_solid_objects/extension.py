@@ -29,6 +29,7 @@ from flask_solid_objects.runtime.events import Events, Exporter
 from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.policies import Policies, PolicyName
 from flask_solid_objects.runtime.reconciling import InstanceReads
+from flask_solid_objects.runtime.redaction import Redactor
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
 from flask_solid_objects.runtime.references import make_reference
 from flask_solid_objects.runtime.reminder_operators import ReminderOperators
@@ -44,7 +45,9 @@ from flask_solid_objects.store.write_guard import guard
 from flask_solid_objects.testing import Testing
 from flask_solid_objects.values import CommitContext, EffectContext, Policy
 from flask_solid_objects.web.app_context import run_in_app_context
+from flask_solid_objects.web.dashboard.blueprint import Dashboard
 from flask_solid_objects.web.live import LiveViews
+from flask_solid_objects.web.viewers import viewer_of
 
 EXTENSION_KEY = "solid_objects"
 
@@ -117,6 +120,7 @@ class SolidObjects:
         self._policies: dict[str, Policy] = {}
         self._viewer: Callable[[], str] | None = None
         self._exporters: list[Exporter] = []
+        self._redactors: dict[str, Redactor] = {}
         self.registry = Registry(make_reference=make_reference, current_runtime=lambda: self.runtime)
         if app is not None:
             self.init_app(app)
@@ -221,6 +225,19 @@ class SolidObjects:
         """Register the policy for messages from other systems."""
         return self._authorize("transmission", policy)
 
+    def redact(self, actor_type: str) -> Callable[[Redactor], Redactor]:
+        """Register what may be shown to operators of the values of an actor type.
+
+        The function gets what it is ("state", "arguments", "result" or "rejection"), the operation or None, and the
+        plain JSON value without what is marked sensitive; it returns what is shown instead.
+        """
+
+        def register(function: Redactor) -> Redactor:
+            self._redactors[actor_type] = function
+            return function
+
+        return register
+
     def viewer(self, function: Callable[[], str]) -> Callable[[], str]:
         """Say who looks at a page: a stable text for the browser's user; by default a random id in the session."""
         self._viewer = function
@@ -233,6 +250,23 @@ class SolidObjects:
         """
         self._exporters.append(exporter)
         return exporter
+
+    def dashboard(
+        self,
+        name: str = "solid_dashboard",
+        *,
+        url_prefix: str | None = "/admin/solid",
+        identity: Callable[[], object] | None = None,
+    ) -> flask.Blueprint:
+        """Make the administration dashboard: a blueprint that the application registers, under any prefix.
+
+        Everything in it is denied until ``@solid.authorize_administration`` allows it.
+
+        :param identity: who acts, for the policy's ``context`` and the audit log; by default what ``@solid.viewer``
+            says.
+        """
+        viewer = lambda: viewer_of(self._viewer)  # noqa: E731 - read at each request
+        return Dashboard(lambda: self.runtime, viewer, identity).blueprint(name, url_prefix)
 
     # -- use ----------------------------------------------------------------------------------
 
@@ -328,6 +362,7 @@ class SolidObjects:
             has_uncommitted_work=state.watch.has_uncommitted_work if state.watch is not None else bool,
             commit_binds=lambda: None if state.db is None else binds_at(app, state.db, place.url),
             turn_committed=ignore if state.live is None else state.live.own_turns.note,
+            redactors=self._redactors,
             seams=state.seams,
         )
         return Runtime(core, SessionOutbox(place.find_engine))

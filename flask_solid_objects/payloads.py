@@ -64,6 +64,8 @@ def decode_as(text: str, kind: Any, *, path: str) -> Any:
         raise misfit(error, path) from error
     except msgspec.DecodeError as error:
         raise InvalidPayload(path, f"is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise InvalidPayload(path, "is nested too deeply.") from error
 
 
 def convert(value: object, kind: Any, *, path: str) -> Any:

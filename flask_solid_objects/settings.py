@@ -114,6 +114,13 @@ class Settings:
         (), "origins", "origins", "Origins beside the app's own whose pages may open sockets."
     )
     live_max_sockets: int = _setting(100, "sockets", "not negative count", "Open sockets of one process; then polling.")
+    health_lag: float = _setting(
+        60.0, "seconds", "positive", "How long a message may be due before the health endpoint calls the lag late."
+    )
+    dashboard_statement_timeout: float = _setting(
+        2.0, "seconds", "positive", "Time that one statement of a dashboard page may take."
+    )
+    dashboard_value_limit: int = _setting(2_000, "characters", "count", "Length at which the dashboard cuts a value.")
     login_url: str | None = _setting(None, "URL", "text", "Where a page goes whose login has ended.")
     wake_up_adapter: Any = _setting(
         "automatic",

@@ -71,6 +71,10 @@ class Options:
     key: str | None = None
 
 
+# What operators do without changing anything.
+READS = frozenset({"index", "show", "inspect", "preview", "observe"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """What a policy is asked about; ``arguments`` are the stored JSON, never live objects."""
@@ -83,6 +87,11 @@ class Access:
     resource: str | None = None
     resource_id: str | None = None
     context: object = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether an administrative act only looks."""
+        return self.action in READS
 
 
 Policy: TypeAlias = Callable[[Access], object]

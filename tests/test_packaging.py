@@ -36,8 +36,8 @@ def test_wheel_has_the_folders_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in names}
 
     for expected in (
-        "flask_solid_objects/templates/solid_objects/_base.html",
-        "flask_solid_objects/static/solid-objects.css",
+        "flask_solid_objects/templates/solid_objects/dashboard/_layout.html",
+        "flask_solid_objects/static/dashboard.css",
         "flask_solid_objects/migrations/env.py",
         "flask_solid_objects/migrations/versions/0001_initial.py",
         "flask_solid_objects/py.typed",

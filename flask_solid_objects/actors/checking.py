@@ -13,6 +13,7 @@ from flask_solid_objects.actors.attribute import MISSING, Attribute
 from flask_solid_objects.actors.definition import ActorDefinition, ObservableDefinition, OperationDefinition
 from flask_solid_objects.actors.observable import Observable, Payload
 from flask_solid_objects.actors.operation import Operation, Query
+from flask_solid_objects.actors.parameter import is_sensitive
 from flask_solid_objects.actors.signature import Signature, resolved_hints
 from flask_solid_objects.actors.state import Field, StateMigration, StateSchema, default_of
 from flask_solid_objects.errors import InvalidActor, InvalidPayload
@@ -123,7 +124,7 @@ def _field(cls: type[Actor], name: str, kind: Any, complain: _Complaints) -> Fie
         complain.about("is both an attribute and a method; rename one of them", name)
     fresh = default_of(default, factory)
     _check_default(name, kind, fresh, complain)
-    return Field(name=name, type=kind, fresh=fresh, observable=observable, sensitive=sensitive)
+    return Field(name=name, type=kind, fresh=fresh, observable=observable, sensitive=sensitive or is_sensitive(kind))
 
 
 def _declaring(cls: type[Actor]) -> list[type]:

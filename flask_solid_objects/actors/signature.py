@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from flask_solid_objects.actors.annotations import problem_of_type
+from flask_solid_objects.actors.parameter import is_sensitive
 from flask_solid_objects.errors import InvalidArguments, InvalidPayload, PayloadTooLarge
 from flask_solid_objects.payloads import decode_as, encode, misfit
 
@@ -48,6 +49,8 @@ class Signature:
         hints.pop(parameters[0].name, None)  # self may be annotated, and is not stored
         self.shape = tuple((p.name, p.kind, p.default, hints.get(p.name, Any)) for p in self._parameters)
         self.result_type = hints.get("return", Any)
+        # Names of parameters whose values operators must not see, "return" for the result.
+        self.sensitive = frozenset(name for name, kind in hints.items() if is_sensitive(kind))
         self.names = frozenset(p.name for p in self._parameters)
         self.required = frozenset(p.name for p in self._parameters if p.default is inspect.Parameter.empty)
         self._binding = signature.replace(parameters=self._parameters)

@@ -105,7 +105,7 @@ def show_dead_letter(dead_letter_id: int, as_json: bool) -> None:
         print_json(_letter(letter))
         return
     click.echo(f"{letter.key} {letter.operation}, message {letter.message_id}, {letter.attempts} attempts")
-    click.echo(f"Arguments: {letter.arguments}")
+    click.echo(f"Arguments: {json.dumps(_letter(letter)['arguments'])}")
     click.echo(f"{letter.exception_class}: {letter.exception_message}")
     for line in json.loads(letter.backtrace):
         click.echo(f"  {line}")
@@ -140,4 +140,5 @@ def retry_dead_letter(dead_letter_id: str, kind: _Kind, as_json: bool) -> None:
 
 def _letter(letter: DeadLetter) -> dict[str, object]:
     values: dict[str, object] = plain(letter)
-    return values | {"arguments": json.loads(letter.arguments), "backtrace": json.loads(letter.backtrace)}
+    shown = current_runtime().redaction.arguments(letter.key.actor_type, letter.operation, letter.arguments)
+    return values | {"arguments": shown, "backtrace": json.loads(letter.backtrace)}

@@ -11,7 +11,7 @@ from flask.cli import AppGroup
 from flask_solid_objects.cli.current import current_runtime
 from flask_solid_objects.cli.output import CLI_CONTEXT, command_errors, json_option, plain, print_json, print_table
 from flask_solid_objects.intents import ACTOR_MESSAGE
-from flask_solid_objects.runtime.outbox_operators import EffectStatus
+from flask_solid_objects.runtime.outbox_operators import WaitingStatus
 from flask_solid_objects.store.broadcasts import BroadcastRow
 from flask_solid_objects.store.effects import EffectRow
 
@@ -29,7 +29,7 @@ _BROADCAST_COLUMNS = ["id", "broadcast", "actor", "observable", "revision", "att
 @click.option("--before", type=int, default=None, help="Go on below this id.")
 @json_option
 @command_errors
-def list_effects(status: EffectStatus, actor_type: str | None, limit: int, before: int | None, as_json: bool) -> None:
+def list_effects(status: WaitingStatus, actor_type: str | None, limit: int, before: int | None, as_json: bool) -> None:
     """List the newest effects that wait or run; dead ones are among the dead letters."""
     found = current_runtime().operators.effects.waiting(
         status=status, actor_type=actor_type, before=before, most=limit, context=CLI_CONTEXT
@@ -106,8 +106,13 @@ def _tell(values: dict[str, Any], text: str, as_json: bool) -> None:
 def _effect(row: EffectRow) -> dict[str, Any]:
     values: dict[str, Any] = plain(row)
     del values["is_exhausted"]
-    decoded = {name: _decoded(values[name]) for name in ("arguments", "result", "error")}
-    return values | decoded | {"is_message": row.name == ACTOR_MESSAGE}
+    redaction = current_runtime().redaction
+    shown = {
+        "arguments": redaction.effect_arguments(row.name, row.arguments),
+        "result": None if row.result is None else redaction.effect_result(row.name, row.result),
+        "error": _decoded(row.error),
+    }
+    return values | shown | {"is_message": row.name == ACTOR_MESSAGE}
 
 
 def _broadcast(row: BroadcastRow) -> dict[str, Any]:

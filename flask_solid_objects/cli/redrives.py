@@ -1,4 +1,4 @@
-"""``flask solid redrive``: revive many dead effects or broadcasts in the background, and watch how far that is."""
+"""``flask solid redrive``: revive much that is dead in the background, and watch how far that is."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from flask_solid_objects.cli.output import (
     print_table,
 )
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
-from flask_solid_objects.store.redrives import KINDS, Redrive, RedriveKind, RedriveStatus
+from flask_solid_objects.store.redrives import KINDS, Redrive, RedriveKind, RedrivePreview, RedriveStatus
 
-redrive = AppGroup("redrive", help="Revive dead effects and broadcasts in the background.")
-_COLUMNS = ["id", "kind", "type", "failed after", "limit", "status", "moved", "remaining", "started", "finished"]
+redrive = AppGroup("redrive", help="Revive dead effects, broadcasts and messages in the background.")
+_COLUMNS = [
+    *("id", "kind", "type", "operation", "error", "failed after", "limit"),
+    *("status", "moved", "remaining", "started", "finished"),
+]
 _LOOK_SECONDS = 0.2
 
 
@@ -45,7 +48,12 @@ def _time(_context: click.Context, _parameter: click.Parameter, value: str | Non
     default=None,
     help="Only what died at or after this time: ISO 8601, UTC unless it says otherwise.",
 )
+@click.option("--operation", default=None, help="Only messages of this operation.")
+@click.option(
+    "--error", "exception_class", metavar="CLASS", default=None, help="Only messages that died of this class."
+)
 @click.option("--limit", type=click.IntRange(1, 2**31 - 1), default=None, help="Revive so many at most.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be revived, up to 10,000, and start nothing.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended; a worker has to run.")
 @json_option
 @command_errors
@@ -53,13 +61,33 @@ def start_redrive(
     kind: RedriveKind,
     actor_type: str | None,
     failed_after: datetime | None,
+    operation: str | None,
+    exception_class: str | None,
     limit: int | None,
+    dry_run: bool,
     wait: bool,
     as_json: bool,
 ) -> None:
     """Start a task that `flask solid work` runs; while an equal one runs, that one is shown."""
+    if kind != "message" and not (operation is None and exception_class is None):
+        raise click.UsageError("--operation and --error choose among messages: use them with --kind message.")
+    if dry_run and wait:
+        raise click.UsageError("--dry-run starts nothing that --wait could wait for: use one of them.")
     redrives = current_runtime().operators.redrives
-    task = redrives.start(kind, actor_type=actor_type, failed_after=failed_after, limit=limit, context=CLI_CONTEXT)
+    act = redrives.preview if dry_run else redrives.start
+    found = act(
+        kind,
+        actor_type=actor_type,
+        failed_after=failed_after,
+        operation=operation,
+        exception_class=exception_class,
+        limit=limit,
+        context=CLI_CONTEXT,
+    )
+    if isinstance(found, RedrivePreview):
+        _tell_preview(found, as_json)
+        return
+    task = found
     if wait:
         task = _wait_with_bar(redrives, task) if not as_json and is_terminal() else _wait(redrives, task)
     _tell(task, as_json)
@@ -81,6 +109,8 @@ def list_redrives(status: RedriveStatus | None, limit: int, as_json: bool) -> No
             task.id,
             task.kind,
             task.actor_type,
+            task.operation,
+            task.exception_class,
             task.failed_after,
             task.limit,
             task.status,
@@ -117,6 +147,14 @@ def _tell(task: Redrive, as_json: bool) -> None:
         print_json(task)
     else:
         click.echo(f"Redrive {task.id} is {task.status}: {task.moved} revived, {task.remaining} remaining.")
+
+
+def _tell_preview(preview: RedrivePreview, as_json: bool) -> None:
+    if as_json:
+        print_json(preview)
+        return
+    more = " or more" if preview.is_capped else ""
+    click.echo(f"{preview.count}{more} would be revived now; nothing was started.")
 
 
 def _wait(redrives: RedriveOperators, task: Redrive) -> Redrive:

@@ -107,4 +107,5 @@ def _reminder(row: ReminderRow) -> dict[str, Any]:
     reminder: dict[str, Any] = values.pop("reminder")
     every = row.reminder.every
     values |= reminder | {"every": None if every is None else every.total_seconds()}
-    return values | {"arguments": json.loads(row.arguments), "error": row.error and json.loads(row.error)}
+    shown = current_runtime().redaction.arguments(row.actor.actor_type, row.reminder.operation, row.arguments)
+    return values | {"arguments": shown, "error": row.error and json.loads(row.error)}

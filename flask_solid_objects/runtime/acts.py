@@ -6,6 +6,7 @@ the act are locked again, which waits for a commit that is still on its way.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -36,10 +37,22 @@ class _Try(Generic[_T]):
 
 
 class Acts:
-    """Acts of operators on one runtime."""
+    """Acts of operators on one runtime.
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    :param browser: a browser can reach them, so that without a policy they are denied.
+    """
+
+    def __init__(self, core: Core, *, browser: bool = False) -> None:
+        self._core, self._browser = core, browser
+
+    def read(self, work: Callable[[Transaction], _T]) -> _T:
+        """Read for an operator; one in front of a browser loads the database for a short time only (hazard H111).
+
+        :raises DatabaseDeadlineExceeded: a browser's read took longer.
+        """
+        if self._browser:
+            return self._core.database.read_within(self._core.settings.dashboard_statement_timeout, work)
+        return self._core.database.read(work)
 
     def require(
         self,
@@ -54,7 +67,25 @@ class Acts:
 
         :raises Unauthorized: it was denied; nothing was read or written.
         """
-        access = Access(
+        access = self._access(action, resource, context, key, resource_id)
+        self._core.policies.require("administration", access, browser=self._browser)
+
+    def allows(
+        self,
+        action: str,
+        resource: str,
+        context: object,
+        *,
+        key: ActorKey | None = None,
+        resource_id: str | None = None,
+    ) -> bool:
+        """Whether :meth:`require` would pass; for what a page offers."""
+        access = self._access(action, resource, context, key, resource_id)
+        return self._core.policies.allows("administration", access, browser=self._browser)
+
+    @staticmethod
+    def _access(action: str, resource: str, context: object, key: ActorKey | None, resource_id: str | None) -> Access:
+        return Access(
             action=action,
             actor_type=key.actor_type if key else None,
             actor_id=key.actor_id if key else None,
@@ -62,7 +93,6 @@ class Acts:
             resource_id=subject_of(key) if key else resource_id,
             context=context,
         )
-        self._core.policies.require("administration", access)
 
     def perform(
         self,
@@ -121,8 +151,12 @@ class Acts:
 
 
 def subject_of(key: ActorKey) -> str:
-    """The audit subject: type and id, cut to the column's length."""
-    return f"{key.actor_type}/{key.actor_id}"[:_LONGEST_SUBJECT]
+    """The audit subject: type and id; what is too long for the column ends in a digest, so that no two are one."""
+    text = f"{key.actor_type}/{key.actor_id}"
+    if len(text) <= _LONGEST_SUBJECT:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f"{text[: _LONGEST_SUBJECT - 17]}~{digest}"
 
 
 def operator_of(context: object) -> str | None:

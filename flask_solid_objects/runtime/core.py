@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from flask_solid_objects.actors.registry import Registry
 from flask_solid_objects.errors import InvalidSettings
 from flask_solid_objects.runtime.events import Events
 from flask_solid_objects.runtime.policies import Policies
+from flask_solid_objects.runtime.redaction import Redactor
 from flask_solid_objects.seams import Seams
 from flask_solid_objects.settings import Settings
 from flask_solid_objects.store.database import Database
@@ -56,6 +58,8 @@ class Core:
     commit_binds: Callable[[], frozenset[str | None] | None] = _no_binds
     # Hears of each turn that a caller has committed, in the caller's own context; it must return at once.
     turn_committed: Callable[[CommittedTurn], None] = ignore
+    # What takes more out of the values that operators see, by actor type; see runtime/redaction.py.
+    redactors: Mapping[str, Redactor] = field(default_factory=lambda: MappingProxyType({}))
     seams: Seams = field(default_factory=Seams)
 
     def refuse_memory(self) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from flask_solid_objects.actors.message import Message
@@ -13,6 +11,7 @@ from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.acts import Acts, Record, subject_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.deregistration import Deregistration
+from flask_solid_objects.runtime.message_operators import MessageOperators
 from flask_solid_objects.runtime.messages import Messages
 from flask_solid_objects.runtime.outbox_operators import BroadcastOperators, EffectOperators
 from flask_solid_objects.runtime.redrive_operators import RedriveOperators
@@ -24,7 +23,7 @@ from flask_solid_objects.store.dead_letters import DeadLetter
 from flask_solid_objects.store.instances import Instance
 from flask_solid_objects.store.processes import Process
 from flask_solid_objects.store.transaction import Transaction
-from flask_solid_objects.values import ActorKey, NewMessage
+from flask_solid_objects.values import ActorKey
 
 _T = TypeVar("_T")
 PAGE = 50
@@ -33,14 +32,23 @@ PAGE = 50
 class Operators:
     """Administration of one runtime; ``context`` goes to the administration policy."""
 
-    def __init__(self, core: Core, wake_ups: WakeUps, deregistration: Deregistration, messages: Messages) -> None:
+    def __init__(
+        self,
+        core: Core,
+        wake_ups: WakeUps,
+        deregistration: Deregistration,
+        messages: Messages,
+        *,
+        browser: bool = False,
+    ) -> None:
         self._core, self._wake_ups = core, wake_ups
-        self._deregistration, self._messages = deregistration, messages
-        self._acts = Acts(core)
+        self._deregistration = deregistration
+        self._acts = Acts(core, browser=browser)
         self.effects = EffectOperators(core, wake_ups, self._acts)
         self.broadcasts = BroadcastOperators(core, wake_ups, self._acts)
         self.reminders = ReminderOperators(core, wake_ups, self._acts, messages)
         self.redrives = RedriveOperators(core, wake_ups, self._acts)
+        self.messages = MessageOperators(core, wake_ups, self._acts, messages)
 
     # -- actors -------------------------------------------------------------------------------
 
@@ -77,13 +85,21 @@ class Operators:
         """End the back-off of a failing head, and the parking of a failing activation."""
         return self._act("retry_now", key, self._core.store.administration.retry_now, context)
 
-    def skip(self, key: ActorKey, *, context: object = None) -> int | None:
-        """End the head without a result, even while it runs; its message id."""
-        return self._act("skip", key, self._core.store.administration.skip_head, context)
+    def skip(self, key: ActorKey, *, message_id: int | None = None, context: object = None) -> int | None:
+        """End the head without a result, even while it runs; its message id.
 
-    def fail(self, key: ActorKey, *, context: object = None) -> int | None:
-        """Move the head to the dead letters, even while it runs; its message id."""
-        return self._act("fail", key, self._core.store.administration.fail_head, context)
+        :param message_id: the message that is meant: nothing happens when another one is the head by now.
+        """
+        skip = self._core.store.administration.skip_head
+        return self._act("skip", key, lambda tx, instance: skip(tx, instance, message_id), context)
+
+    def fail(self, key: ActorKey, *, message_id: int | None = None, context: object = None) -> int | None:
+        """Move the head to the dead letters, even while it runs; its message id.
+
+        :param message_id: the message that is meant: nothing happens when another one is the head by now.
+        """
+        fail = self._core.store.administration.fail_head
+        return self._act("fail", key, lambda tx, instance: fail(tx, instance, message_id), context)
 
     def destroy(self, key: ActorKey, *, context: object = None) -> bool:
         self._acts.require("destroy", "actors", context, key=key)
@@ -117,53 +133,11 @@ class Operators:
             raise UnknownDeadLetter(dead_letter_id)
         return found
 
-    def retry_dead_letter(self, dead_letter_id: int, *, context: object = None) -> Message[Any]:
-        """Send a copy of the message at the end of its mailbox; pressing twice gives the same message.
-
-        :raises MailboxFull: the dead letter stays as it is.
-        """
-        self._acts.require("retry", "dead_letters", context, resource_id=str(dead_letter_id))
-        store = self._core.store
-
-        def lock(tx: Transaction) -> DeadLetter | None:
-            letter = store.dead_letters.find(tx, dead_letter_id)
-            if letter is not None:
-                store.instances.lock_by_id(tx, letter.instance_id)
-            return letter
-
-        def retry(tx: Transaction, letter: DeadLetter | None, record: Record) -> int:
-            if letter is None:
-                raise UnknownDeadLetter(dead_letter_id)
-            copy = self._copy_of(tx, letter)
-            enqueued = store.admission.admit(tx, copy, None)
-            store.dead_letters.link(tx, dead_letter_id, enqueued.message_id)
-            tx.after_commit(partial(self._core.events.announce_enqueued, copy, enqueued))
-            record(kind="message", subject=str(dead_letter_id))
-            return enqueued.message_id
-
-        message_id = self._acts.perform("dead_letter.retry", context, lock, retry)
-        record = self._core.database.read(lambda tx: store.mailbox.find(tx, message_id))
-        if record is None:
-            raise UnknownDeadLetter(dead_letter_id)
-        self._wake_ups.signal(instance_id=record.instance_id, work=True)
-        return self._messages.reference(record)
-
-    def _copy_of(self, tx: Transaction, letter: DeadLetter) -> NewMessage:
-        original = self._core.store.mailbox.find(tx, letter.message_id)
-        if original is None:
-            # Its message was pruned a moment ago, and it with it.
-            raise UnknownDeadLetter(letter.id)
-        return NewMessage(
-            key=letter.key,
-            operation=letter.operation,
-            delivery_mode=original.delivery_mode,
-            arguments=letter.arguments,
-            request_id=str(uuid.uuid4()),
-            max_attempts=self._core.settings.max_attempts,
-            idempotency_key=f"dead-letter:{letter.id}",
-            caused_by=letter.message_id,
-            instance_id=letter.instance_id,
-        )
+    def retry_dead_letter(
+        self, dead_letter_id: int, *, arguments: str | None = None, context: object = None
+    ) -> Message[Any]:
+        """Send a copy of the message at the end of its mailbox; see :meth:`MessageOperators.retry`."""
+        return self.messages.retry(dead_letter_id, arguments=arguments, context=context)
 
     # -- processes ----------------------------------------------------------------------------
 
@@ -181,6 +155,11 @@ class Operators:
         except CommitUnknown as error:
             # Several transactions; how many processes there were before the lost one is not known here any more.
             raise ActUnresolved("cleanup") from error
+
+        def act(_tx: Transaction, _locked: None, record: Record) -> None:
+            record(kind="process", subject="dead", filters=encode({"cleaned": cleaned}, path="filters"))
+
+        self._acts.perform("process.cleanup", context, lambda _: None, act)
         self._wake_ups.signal(instance_id=None, work=True)
         return cleaned
 

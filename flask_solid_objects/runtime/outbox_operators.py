@@ -12,8 +12,8 @@ from flask_solid_objects.store.broadcasts import BroadcastRow
 from flask_solid_objects.store.effects import EffectRow
 from flask_solid_objects.store.transaction import Transaction
 
-EffectStatus: TypeAlias = Literal["pending", "processing"]
-_WAITING: tuple[EffectStatus, ...] = ("pending", "processing")
+WaitingStatus: TypeAlias = Literal["pending", "processing"]
+_WAITING: tuple[WaitingStatus, ...] = ("pending", "processing")
 _PAGE = 50
 
 
@@ -26,7 +26,7 @@ class EffectOperators:
     def waiting(
         self,
         *,
-        status: EffectStatus = "pending",
+        status: WaitingStatus = "pending",
         actor_type: str | None = None,
         before: int | None = None,
         most: int = _PAGE,
@@ -34,9 +34,7 @@ class EffectOperators:
     ) -> list[EffectRow]:
         """The newest effects that wait or run; pass the last id as ``before`` for the next page."""
         self._acts.require("inspect", "effects", context)
-        if status not in _WAITING:
-            raise ValueError(f"status is one of {', '.join(_WAITING)}, not {status!r}.")
-        return self._page(status, actor_type, before, most)
+        return self._page(_known(status), actor_type, before, most)
 
     def dead(
         self, *, actor_type: str | None = None, before: int | None = None, most: int = _PAGE, context: object = None
@@ -82,15 +80,25 @@ class BroadcastOperators:
     def __init__(self, core: Core, wake_ups: WakeUps, acts: Acts) -> None:
         self._core, self._wake_ups, self._acts = core, wake_ups, acts
 
+    def waiting(
+        self,
+        *,
+        status: WaitingStatus = "pending",
+        actor_type: str | None = None,
+        before: int | None = None,
+        most: int = _PAGE,
+        context: object = None,
+    ) -> list[BroadcastRow]:
+        """The newest broadcasts that wait or are delivered; pass the last id as ``before`` for the next page."""
+        self._acts.require("inspect", "broadcasts", context)
+        return self._page(_known(status), actor_type, before, most)
+
     def dead(
         self, *, actor_type: str | None = None, before: int | None = None, most: int = _PAGE, context: object = None
     ) -> list[BroadcastRow]:
         """The newest broadcasts that failed for good; pass the last id as ``before`` for the next page."""
         self._acts.require("inspect", "broadcast_dead_letters", context)
-        broadcasts = self._core.store.outbox_administration.broadcasts
-        return self._core.database.read(
-            lambda tx: broadcasts(tx, status="dead", actor_type=actor_type, before=before, most=most)
-        )
+        return self._page("dead", actor_type, before, most)
 
     def retry(self, broadcast_id: str, *, context: object = None) -> BroadcastRow:
         """Let a dead broadcast start from the beginning, under the same id; any other is returned as it is.
@@ -115,3 +123,15 @@ class BroadcastOperators:
         row = self._acts.perform("broadcast.retry", context, lock, retry)
         self._wake_ups.signal(instance_id=None, work=True)
         return row
+
+    def _page(self, status: str, actor_type: str | None, before: int | None, most: int) -> list[BroadcastRow]:
+        broadcasts = self._core.store.outbox_administration.broadcasts
+        return self._core.database.read(
+            lambda tx: broadcasts(tx, status=status, actor_type=actor_type, before=before, most=most)
+        )
+
+
+def _known(status: WaitingStatus) -> WaitingStatus:
+    if status not in _WAITING:
+        raise ValueError(f"status is one of {', '.join(_WAITING)}, not {status!r}.")
+    return status

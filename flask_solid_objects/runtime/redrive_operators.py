@@ -1,4 +1,4 @@
-"""What operators do with redrives: start, watch and cancel the durable tasks that the maintenance role runs."""
+"""What operators do with redrives: preview, start, watch and cancel the tasks that the maintenance role runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flask_solid_objects.payloads import encode
 from flask_solid_objects.runtime.acts import Acts, Record, operator_of
 from flask_solid_objects.runtime.core import Core
 from flask_solid_objects.runtime.wakeups import WakeUps
-from flask_solid_objects.store.redrives import KINDS, Redrive, RedriveKind, RedriveStatus
+from flask_solid_objects.store.redrives import KINDS, Filters, Redrive, RedriveKind, RedrivePreview, RedriveStatus
 from flask_solid_objects.store.transaction import Transaction
 
 _PAGE = 50
@@ -24,44 +24,61 @@ class RedriveOperators:
     def __init__(self, core: Core, wake_ups: WakeUps, acts: Acts) -> None:
         self._core, self._wake_ups, self._acts = core, wake_ups, acts
 
+    def preview(
+        self,
+        kind: RedriveKind,
+        *,
+        actor_type: str | None = None,
+        failed_after: datetime | None = None,
+        operation: str | None = None,
+        exception_class: str | None = None,
+        limit: int | None = None,
+        context: object = None,
+    ) -> RedrivePreview:
+        """How much :meth:`start` with the same arguments would revive now, counted up to a cap.
+
+        :raises ValueError: an argument is wrong.
+        """
+        self._acts.require("preview", _resource(kind), context)
+        filters = _filters(kind, actor_type, failed_after, operation, exception_class)
+        _check_limit(limit)
+        redrives = self._core.store.redrives
+        return self._acts.read(lambda tx: redrives.preview(tx, kind, filters, limit=limit))
+
     def start(
         self,
         kind: RedriveKind,
         *,
         actor_type: str | None = None,
         failed_after: datetime | None = None,
+        operation: str | None = None,
+        exception_class: str | None = None,
         limit: int | None = None,
         context: object = None,
     ) -> Redrive:
-        """Revive all dead effects or broadcasts in the background; those that run into death again stay dead.
+        """Revive all dead effects, broadcasts or messages in the background; what runs into death again stays dead.
 
-        While one of the same kind, type and time runs, that one is returned.
+        Of each message that was not sent again yet a copy is sent to the end of its mailbox; those of one actor in the
+        order in which they died. One whose mailbox is full stays as it is. While a task of the same kind and filters
+        runs, that one is returned.
 
         :param failed_after: only what died at or after this time.
+        :param operation: only messages of this operation.
+        :param exception_class: only messages that died of this class, as their dead letters name it.
         :param limit: revive so many at most.
         :raises ValueError: an argument is wrong.
         """
         self._acts.require("redrive", _resource(kind), context)
-        if failed_after is not None and failed_after.tzinfo is None:
-            raise ValueError("failed_after needs a time zone, such as datetime.now(UTC).")
-        if limit is not None and (isinstance(limit, bool) or not 1 <= limit <= _MOST):
-            raise ValueError(f"limit is a number from 1 to {_MOST}, not {limit!r}.")
+        filters = _filters(kind, actor_type, failed_after, operation, exception_class)
+        _check_limit(limit)
         redrive_id, redrives = str(uuid.uuid4()), self._core.store.redrives
 
         def lock(tx: Transaction) -> Redrive:
-            return redrives.start(
-                tx,
-                redrive_id,
-                kind,
-                actor_type=actor_type,
-                failed_after=failed_after,
-                limit=limit,
-                operator=operator_of(context),
-            )
+            return redrives.start(tx, redrive_id, kind, filters, limit=limit, operator=operator_of(context))
 
         def start(_tx: Transaction, redrive: Redrive, record: Record) -> Redrive:
             if redrive.id == redrive_id:
-                record(kind=kind, subject=redrive_id, filters=_filters(redrive))
+                record(kind=kind, subject=redrive_id, filters=_recorded(redrive))
             return redrive
 
         return self._acts.perform("redrive.start", context, lock, start)
@@ -104,10 +121,34 @@ class RedriveOperators:
 def _resource(kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}.")
-    return f"{kind}_dead_letters"
+    return "dead_letters" if kind == "message" else f"{kind}_dead_letters"
 
 
-def _filters(redrive: Redrive) -> str:
+def _filters(
+    kind: RedriveKind,
+    actor_type: str | None,
+    failed_after: datetime | None,
+    operation: str | None,
+    exception_class: str | None,
+) -> Filters:
+    if failed_after is not None and failed_after.tzinfo is None:
+        raise ValueError("failed_after needs a time zone, such as datetime.now(UTC).")
+    if kind != "message" and not (operation is None and exception_class is None):
+        raise ValueError(f"operation and exception_class are filters of messages, not of {kind}s: leave them out.")
+    return Filters(
+        actor_type=actor_type, failed_after=failed_after, operation=operation, exception_class=exception_class
+    )
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and (isinstance(limit, bool) or not 1 <= limit <= _MOST):
+        raise ValueError(f"limit is a number from 1 to {_MOST}, not {limit!r}.")
+
+
+def _recorded(redrive: Redrive) -> str:
+    """The filters for the audit log."""
     since = None if redrive.failed_after is None else redrive.failed_after.isoformat()
     filters = {"actor_type": redrive.actor_type, "failed_after": since, "limit": redrive.limit}
+    if redrive.kind == "message":
+        filters |= {"operation": redrive.operation, "exception_class": redrive.exception_class}
     return encode(filters, path="filters")

@@ -18,6 +18,7 @@ from flask_solid_objects.actors.message import Message
 from flask_solid_objects.errors import InvalidSchema, SchemaMissing
 from flask_solid_objects.runtime.broadcaster import Broadcaster
 from flask_solid_objects.runtime.broadcasting import select_transport
+from flask_solid_objects.runtime.browsing import Browsing
 from flask_solid_objects.runtime.caller import Caller
 from flask_solid_objects.runtime.claiming import Claiming
 from flask_solid_objects.runtime.core import Core
@@ -33,6 +34,7 @@ from flask_solid_objects.runtime.operators import Operators
 from flask_solid_objects.runtime.process import Keeper, Registration
 from flask_solid_objects.runtime.reconciling import InstanceReads
 from flask_solid_objects.runtime.recovering import Recovering
+from flask_solid_objects.runtime.redaction import Redaction
 from flask_solid_objects.runtime.relay import Relay
 from flask_solid_objects.runtime.role import Role
 from flask_solid_objects.runtime.scheduler import ReminderScheduler
@@ -124,6 +126,22 @@ class Runtime:
         """Reads and acts of operators."""
         here = self._here()
         return Operators(self.core, here.wake_ups, here.deregistration, here.verbs.messages)
+
+    @property
+    def browser_operators(self) -> Operators:
+        """The same for the dashboard, where no policy means no."""
+        here = self._here()
+        return Operators(self.core, here.wake_ups, here.deregistration, here.verbs.messages, browser=True)
+
+    @property
+    def redaction(self) -> Redaction:
+        """What operators get to see of stored values."""
+        return Redaction(self.core.registry, self.core.redactors)
+
+    @property
+    def browsing(self) -> Browsing:
+        """The bounded reads of the dashboard."""
+        return Browsing(self.core)
 
     @property
     def wake_ups(self) -> WakeUps:

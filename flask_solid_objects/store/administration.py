@@ -64,7 +64,7 @@ class Administration:
         self._instances, self._mailbox, self._heads = instances, mailbox, heads
         self._leases, self._dead = leases, dead
         i, m, r = tables.instances, tables.messages, tables.ready_messages
-        page = self._reports()
+        page = self.select_reports()
         kind = bindparam("actor_type", type_=i.c.actor_type.type)
         self._page = dialect.compile(
             page.where(i.c.id > bindparam("after"), or_(kind.is_(None), i.c.actor_type == kind))
@@ -104,11 +104,16 @@ class Administration:
 
     def page(self, tx: Transaction, *, actor_type: str | None, after: int, most: int) -> list[InstanceReport]:
         rows = tx.rows(self._page, actor_type=actor_type, after=after, most=most)
-        return [self._instance_report(row, tx.now()) for row in rows]
+        return [self.report_of(row, tx.now()) for row in rows]
 
     def report(self, tx: Transaction, key: ActorKey) -> InstanceReport | None:
         row = tx.one(self._report, actor_type=key.actor_type, actor_id=self._dialect.encode_text(key.actor_id))
-        return None if row is None else self._instance_report(row, tx.now())
+        return None if row is None else self.report_of(row, tx.now())
+
+    def head(self, tx: Transaction, instance_id: int) -> int | None:
+        """The sequence of the waiting message that skip and fail would end while none runs."""
+        waiting = self._heads.look(tx, instance_id)
+        return waiting.head if waiting.head is not None else waiting.stuck
 
     def depth(self, tx: Transaction, instance_id: int, most: int) -> int:
         """How many messages wait, counted up to a limit."""
@@ -144,18 +149,24 @@ class Administration:
         self._lift(tx, instance)
         return waits or parked
 
-    def skip_head(self, tx: Transaction, instance: Instance) -> int | None:
-        """End the head without a result, status skipped; its id, or None when nothing is there to skip."""
-        message = self._take_head(tx, instance)
+    def skip_head(self, tx: Transaction, instance: Instance, expected: int | None = None) -> int | None:
+        """End the head without a result, status skipped; its id, or None when nothing is there to skip.
+
+        :param expected: the id of the message that is meant; None is returned when it is not the head any more.
+        """
+        message = self._take_head(tx, instance, expected)
         if message is None:
             return None
         tx.write(self._skip, w_id=message.id, error=SKIPPED)
         self._lift(tx, instance)
         return message.id
 
-    def fail_head(self, tx: Transaction, instance: Instance) -> int | None:
-        """Move the head to the dead letters; its id, or None when nothing is there to fail."""
-        message = self._take_head(tx, instance)
+    def fail_head(self, tx: Transaction, instance: Instance, expected: int | None = None) -> int | None:
+        """Move the head to the dead letters; its id, or None when nothing is there to fail.
+
+        :param expected: the id of the message that is meant; None is returned when it is not the head any more.
+        """
+        message = self._take_head(tx, instance, expected)
         if message is None:
             return None
         self._dead.bury(tx, instance.key, message, error=FAILED_BY_OPERATOR)
@@ -173,21 +184,24 @@ class Administration:
         """Whether an act was recorded under this id; with its subject, since a rolled back id may be given again."""
         return tx.one(self._event, id=event_id, action=action, subject=subject) is not None
 
-    def _take_head(self, tx: Transaction, instance: Instance) -> StoredMessage | None:
+    def _take_head(self, tx: Transaction, instance: Instance, expected: int | None) -> StoredMessage | None:
         """Take the message that runs, or else the one that would run next, out of the mailbox.
 
         A running one is taken over first, so that its holder, which may hang, can no longer commit (protocol 5.5).
         """
         claimed = self._leases.claimed_message(tx, instance.id)
         if claimed is not None:
+            if expected not in (None, claimed.id):
+                return None
             self._leases.end_by_operator(tx, instance)
             return claimed
-        waiting = self._heads.look(tx, instance.id)
-        sequence = waiting.head if waiting.head is not None else waiting.stuck
+        sequence = self.head(tx, instance.id)
         if sequence is None:
             return None
         row = tx.one(self._ready_message, instance_id=instance.id, sequence=sequence)
         assert row is not None, "the head is a ready row"
+        if expected not in (None, row[0]):
+            return None
         self._mailbox.remove_ready(tx, instance.id, sequence)
         return self._mailbox.stored(tx, row[0])
 
@@ -205,7 +219,7 @@ class Administration:
             has_backlog=waiting.in_order,
         )
 
-    def _reports(self) -> Select[*tuple[Any, ...]]:
+    def select_reports(self) -> Select[*tuple[Any, ...]]:
         i = self._tables.instances
         return select(
             *(i.c.id, i.c.actor_type, i.c.actor_id, i.c.activation_owner_id, i.c.activation_generation),
@@ -214,7 +228,7 @@ class Administration:
             *(i.c.created_at, i.c.last_used_at),
         )
 
-    def _instance_report(self, row: tuple[Any, ...], now: datetime) -> InstanceReport:
+    def report_of(self, row: tuple[Any, ...], now: datetime) -> InstanceReport:
         decode = self._dialect.decode_time
         expires_at, paused_at, parked_until, ready_at = decode(row[5]), decode(row[6]), decode(row[7]), decode(row[9])
         created_at = decode(row[14])

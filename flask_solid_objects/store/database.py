@@ -145,6 +145,18 @@ class Database:
         """A deadline for one of many rows, whose lock somebody may hold for long; where all wait for one lock, none."""
         return None if self.dialect.single_writer else self.seams.clock.monotonic() + ROW_SECONDS
 
+    def read_within(self, seconds: float, work: Callable[[Transaction], _T]) -> _T:
+        """Run plain reads for somebody who looks: the server ends a statement that takes longer.
+
+        :raises DatabaseDeadlineExceeded: it took longer.
+        """
+
+        def limited(tx: Transaction) -> _T:
+            with tx.limited(seconds):
+                return work(tx)
+
+        return self.read(limited, deadline=self.seams.clock.monotonic() + seconds)
+
     def read(self, work: Callable[[Transaction], _T], *, deadline: float | None = None) -> _T:
         """Run a few plain reads on one connection; repeat them when the connection turns out to be dead."""
         if not self.is_memory:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy import Select, bindparam, func, insert, or_, select, update
 
 from flask_solid_objects.payloads import decode, encode
 from flask_solid_objects.store.dialects import Dialect
@@ -41,7 +41,7 @@ class DeadLetters:
 
     def __init__(self, tables: Tables, dialect: Dialect) -> None:
         d, m = tables.dead_letters, tables.messages
-        self._dialect = dialect
+        self._table, self._dialect = d, dialect
         self._bury_message = dialect.compile(
             update(m).where(m.c.id == bindparam("w_id")).values(last_failed_at=dialect.now, updated_at=dialect.now),
             "error",
@@ -60,27 +60,11 @@ class DeadLetters:
             *("message_id", "instance_id", "actor_type", "actor_id", "operation", "arguments"),
             *("attempts", "exception_class", "exception_message", "backtrace"),
         )
-        columns = [
-            d.c.id,
-            d.c.message_id,
-            d.c.instance_id,
-            d.c.actor_type,
-            d.c.actor_id,
-            d.c.operation,
-            d.c.arguments,
-            d.c.attempts,
-            d.c.exception_class,
-            d.c.exception_message,
-            d.c.backtrace,
-            d.c.first_failed_at,
-            d.c.last_failed_at,
-            d.c.retried_message_id,
-        ]
-        self._find = dialect.compile(select(*columns).where(d.c.id == bindparam("id")))
+        rows = self.select_rows()
+        self._find = dialect.compile(rows.where(d.c.id == bindparam("id")))
         kind = bindparam("actor_type", type_=d.c.actor_type.type)
         self._page = dialect.compile(
-            select(*columns)
-            .where(d.c.id < bindparam("before"), or_(kind.is_(None), d.c.actor_type == kind))
+            rows.where(d.c.id < bindparam("before"), or_(kind.is_(None), d.c.actor_type == kind))
             .order_by(d.c.id.desc())
             .limit(bindparam("most"))
         )
@@ -111,17 +95,26 @@ class DeadLetters:
 
     def find(self, tx: Transaction, dead_letter_id: int) -> DeadLetter | None:
         row = tx.one(self._find, id=dead_letter_id)
-        return None if row is None else self._dead_letter(row)
+        return None if row is None else self.row_of(row)
 
     def page(self, tx: Transaction, *, actor_type: str | None, before: int | None, most: int) -> list[DeadLetter]:
         """The newest dead letters below an id, which is the last one of the page before."""
         rows = tx.rows(self._page, actor_type=actor_type, before=before or 2**63 - 1, most=most)
-        return [self._dead_letter(row) for row in rows]
+        return [self.row_of(row) for row in rows]
 
     def link(self, tx: Transaction, dead_letter_id: int, message_id: int) -> None:
         tx.write(self._link, w_id=dead_letter_id, retried_message_id=message_id)
 
-    def _dead_letter(self, row: tuple[Any, ...]) -> DeadLetter:
+    def select_rows(self) -> Select[*tuple[Any, ...]]:
+        """The columns that :meth:`row_of` reads."""
+        d = self._table
+        return select(
+            *(d.c.id, d.c.message_id, d.c.instance_id, d.c.actor_type, d.c.actor_id, d.c.operation, d.c.arguments),
+            *(d.c.attempts, d.c.exception_class, d.c.exception_message, d.c.backtrace, d.c.first_failed_at),
+            *(d.c.last_failed_at, d.c.retried_message_id),
+        )
+
+    def row_of(self, row: tuple[Any, ...]) -> DeadLetter:
         first, last = self._dialect.decode_time(row[11]), self._dialect.decode_time(row[12])
         assert first is not None and last is not None, "both are NOT NULL"
         return DeadLetter(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, insert, literal, select, update
+from sqlalchemy import Select, bindparam, delete, func, insert, literal, select, update
 
 from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.message_status import message_status
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
 from flask_solid_objects.values import ActorKey, MessageRecord, MessageStatus, NewMessage, RungReminder, StoredMessage
@@ -199,17 +200,7 @@ class Mailbox:
         return self._record(tx.one(statement, instance_id=instance_id, key=self._dialect.encode_text(key)))
 
     def _record_select(self) -> Select[*tuple[Any, ...]]:
-        t = self._tables
-        m = t.messages
-        skipped = and_(m.c.completed_at.is_not(None), m.c.error.is_not(None), m.c.rejected_at.is_(None))
-        status = case(
-            (m.c.rejected_at.is_not(None), literal(MessageStatus.REJECTED.value)),
-            (skipped, literal(MessageStatus.SKIPPED.value)),
-            (m.c.completed_at.is_not(None), literal(MessageStatus.COMPLETED.value)),
-            (exists().where(t.dead_letters.c.message_id == m.c.id), literal(MessageStatus.DEAD.value)),
-            (exists().where(t.claimed_messages.c.message_id == m.c.id), literal(MessageStatus.CLAIMED.value)),
-            else_=literal(MessageStatus.READY.value),
-        )
+        m = self._tables.messages
         return select(
             m.c.id,
             m.c.instance_id,
@@ -221,7 +212,7 @@ class Mailbox:
             m.c.sequence,
             m.c.request_id,
             m.c.idempotency_key,
-            status,
+            message_status(self._tables),
             m.c.attempt_count,
             m.c.max_attempts,
             m.c.result,

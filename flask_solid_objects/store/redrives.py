@@ -1,4 +1,4 @@
-"""Redrives: durable tasks that revive dead effects or broadcasts, one batch and one transaction at a time.
+"""Redrives: durable tasks that revive dead effects, broadcasts or messages, one batch and one transaction at a time.
 
 A batch locks its task first and its rows by id after that, so that two runners of one task take turns and never exceed
 its limit. Only what was dead when the task started is revived: what dies again meanwhile waits for another one.
@@ -7,25 +7,33 @@ its limit. Only what was dead when the task started is revived: what dies again 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import bindparam, select, update
 
 from flask_solid_objects.payloads import decode, encode
-from flask_solid_objects.store.dialects import Dialect, Statement
-from flask_solid_objects.store.listed import Listed
-from flask_solid_objects.store.outbox_administration import revival
+from flask_solid_objects.store.dialects import Dialect
+from flask_solid_objects.store.revivals import Batch, LetterRevivals, OutboxRevivals, Revivals, Selection
 from flask_solid_objects.store.tables import Tables
 from flask_solid_objects.store.transaction import Transaction
+from flask_solid_objects.store.windows import MOST_COUNTED
 
-RedriveKind: TypeAlias = Literal["effect", "broadcast"]
+RedriveKind: TypeAlias = Literal["effect", "broadcast", "message"]
 RedriveStatus: TypeAlias = Literal["running", "completed", "cancelled"]
-KINDS: tuple[RedriveKind, ...] = ("effect", "broadcast")
+KINDS: tuple[RedriveKind, ...] = ("effect", "broadcast", "message")
 _START_TRIES = 3
-_FAR_BACK = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a redrive is about; ``operation`` and ``exception_class`` are of messages only."""
+
+    actor_type: str | None = None
+    failed_after: datetime | None = None
+    operation: str | None = None
+    exception_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +44,8 @@ class Redrive:
     kind: RedriveKind
     actor_type: str | None
     failed_after: datetime | None
+    operation: str | None
+    exception_class: str | None
     limit: int | None
     status: RedriveStatus
     moved: int
@@ -49,10 +59,24 @@ class Redrive:
         return self.status == "running"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedrivePreview:
+    """What a task of these filters would revive if it started now; with ``is_capped``, at least so many."""
+
+    kind: RedriveKind
+    actor_type: str | None
+    failed_after: datetime | None
+    operation: str | None
+    exception_class: str | None
+    limit: int | None
+    count: int
+    is_capped: bool
+
+
 class Redrives:
     """Statements on ``redrives``, and on the rows that they revive."""
 
-    def __init__(self, tables: Tables, dialect: Dialect) -> None:
+    def __init__(self, tables: Tables, dialect: Dialect, letters: LetterRevivals) -> None:
         r = self._table = tables.redrives
         self._dialect = dialect
         self._insert = dialect.compile(
@@ -82,9 +106,10 @@ class Redrives:
         changed = update(r).where(r.c.id == bindparam("w_id")).values(updated_at=dialect.now)
         self._advance = dialect.compile(changed, "moved")
         self._end = dialect.compile(changed.values(active_scope=None, finished_at=dialect.now), "status")
-        self._outboxes = {
-            "effect": _Outbox(tables.effects, tables, dialect),
-            "broadcast": _Outbox(tables.broadcasts, tables, dialect),
+        self._revivals: dict[RedriveKind, Revivals] = {
+            "effect": OutboxRevivals(tables.effects, tables, dialect),
+            "broadcast": OutboxRevivals(tables.broadcasts, tables, dialect),
+            "message": letters,
         }
 
     # -- tasks --------------------------------------------------------------------------------
@@ -94,9 +119,8 @@ class Redrives:
         tx: Transaction,
         redrive_id: str,
         kind: RedriveKind,
+        filters: Filters,
         *,
-        actor_type: str | None,
-        failed_after: datetime | None,
         limit: int | None,
         operator: str | None,
     ) -> Redrive:
@@ -105,15 +129,14 @@ class Redrives:
         if known is not None:
             # Made by a commit that was in doubt; it may have ended meanwhile.
             return self._redrive(tx, known)
-        since = None if failed_after is None else failed_after.astimezone(UTC).isoformat(timespec="microseconds")
-        filters = encode({"actor_type": actor_type, "failed_after": since}, path="filters")
-        scope = f"{kind}:{hashlib.sha256(filters.encode()).hexdigest()}"
+        text = _text(kind, filters)
+        scope = f"{kind}:{hashlib.sha256(text.encode()).hexdigest()}"
         for _ in range(_START_TRIES):
             tx.write(
                 self._insert,
                 id=redrive_id,
                 kind=kind,
-                filters=filters,
+                filters=text,
                 active_scope=scope,
                 move_limit=limit,
                 actor=operator,
@@ -151,26 +174,36 @@ class Redrives:
         row = tx.one(self._oldest)
         return None if row is None else row[0]
 
-    def move(self, tx: Transaction, redrive: Redrive, after: int, most: int) -> tuple[int, int | None]:
-        """Revive the next dead rows of a locked task above an id: how many, and the last id that was looked at."""
-        outbox = self._outboxes[redrive.kind]
-        ids = outbox.find(tx, self._values(redrive), after, most)
+    def move(self, tx: Transaction, redrive: Redrive, after: int, most: int, refused: frozenset[int]) -> Batch:
+        """Revive the next dead rows of a locked task above an id.
+
+        :param refused: the actors that had no room earlier in this pass.
+        """
+        revivals, selection = self._revivals[redrive.kind], _selection(redrive, redrive.started_at)
+        ids = revivals.find(tx, selection, after, most)
         if not ids:
-            return 0, None
+            return Batch(refused=refused)
         tx.checkpoints.reach("redrive.found", redrive_id=redrive.id, ids=ids)
-        moved = outbox.revive(tx, self._values(redrive), ids)
-        tx.write(self._advance, w_id=redrive.id, moved=redrive.moved + moved)
-        return moved, ids[-1]
+        batch = revivals.revive(tx, selection, ids, refused)
+        tx.write(self._advance, w_id=redrive.id, moved=redrive.moved + batch.moved)
+        return batch
+
+    def preview(self, tx: Transaction, kind: RedriveKind, filters: Filters, *, limit: int | None) -> RedrivePreview:
+        """Count, up to a cap, what a task would revive that started now."""
+        found = self._revivals[kind].preview(tx, _selection(filters, tx.now()))
+        count = min(found, MOST_COUNTED) if limit is None else min(found, MOST_COUNTED, limit)
+        return RedrivePreview(
+            kind=kind,
+            actor_type=filters.actor_type,
+            failed_after=filters.failed_after,
+            operation=filters.operation,
+            exception_class=filters.exception_class,
+            limit=limit,
+            count=count,
+            is_capped=found > MOST_COUNTED and (limit is None or limit > MOST_COUNTED),
+        )
 
     # -- parts --------------------------------------------------------------------------------
-
-    def _values(self, redrive: Redrive) -> dict[str, Any]:
-        encode_time = self._dialect.encode_time
-        return {
-            "started_at": encode_time(redrive.started_at),
-            "failed_after": encode_time(redrive.failed_after or _FAR_BACK),
-            "actor_type": redrive.actor_type,
-        }
 
     def _redrive(self, tx: Transaction, row: tuple[Any, ...], *, counted: bool = True) -> Redrive:
         filters, started_at = decode(row[2]), self._dialect.decode_time(row[7])
@@ -181,6 +214,8 @@ class Redrives:
             kind=row[1],
             actor_type=filters["actor_type"],
             failed_after=None if since is None else datetime.fromisoformat(since),
+            operation=filters.get("operation"),
+            exception_class=filters.get("exception_class"),
             limit=limit,
             status=row[3],
             moved=moved,
@@ -191,49 +226,27 @@ class Redrives:
         )
         if not counted or not found.is_running:
             return found
-        remaining = self._outboxes[found.kind].count(tx, self._values(found))
+        remaining = self._revivals[found.kind].count(tx, _selection(found, started_at))
         return replace(found, remaining=remaining if limit is None else min(remaining, limit - moved))
 
 
-class _Outbox:
-    """The dead rows of one table that a task is about."""
+def _selection(filters: Filters | Redrive, before: datetime) -> Selection:
+    return Selection(
+        before=before,
+        failed_after=filters.failed_after,
+        actor_type=filters.actor_type,
+        operation=filters.operation,
+        exception_class=filters.exception_class,
+    )
 
-    def __init__(self, table: Table, tables: Tables, dialect: Dialect) -> None:
-        i, c = tables.instances, table.c
-        dead = (
-            c.status == "dead",
-            c.updated_at <= bindparam("started_at", type_=c.updated_at.type),
-            c.updated_at >= bindparam("failed_after", type_=c.updated_at.type),
-        )
-        of_type = c.instance_id.in_(select(i.c.id).where(i.c.actor_type == bindparam("actor_type")))
-        next_ids = select(c.id).where(*dead, c.id > bindparam("after")).order_by(c.id).limit(bindparam("most"))
-        counted = select(func.count()).select_from(table).where(*dead)
-        self._next, self._next_of_type = dialect.compile(next_ids), dialect.compile(next_ids.where(of_type))
-        self._count, self._count_of_type = dialect.compile(counted), dialect.compile(counted.where(of_type))
-        self._lock = Listed(
-            dialect, c.id, lambda ids: select(c.id).where(c.id.in_(ids), *dead).order_by(c.id).with_for_update()
-        )
-        self._revive = Listed(dialect, c.id, lambda ids: revival(table, dialect).where(c.id.in_(ids)))
 
-    def find(self, tx: Transaction, values: Mapping[str, Any], after: int, most: int) -> list[int]:
-        """Ids in their order; nothing is locked, since a look by actor type would lock actors too."""
-        return [
-            row[0] for row in self._rows(tx, self._next, self._next_of_type, {**values, "after": after, "most": most})
-        ]
-
-    def count(self, tx: Transaction, values: Mapping[str, Any]) -> int:
-        return int(self._rows(tx, self._count, self._count_of_type, values)[0][0])
-
-    def revive(self, tx: Transaction, values: Mapping[str, Any], ids: Sequence[int]) -> int:
-        """Lock those that are still as they were found, in the order of their ids, and revive them."""
-        given = {name: values[name] for name in ("started_at", "failed_after")}
-        locked = [row[0] for row in self._lock.rows(tx, ids, **given)]
-        return self._revive.write(tx, locked)
-
-    @staticmethod
-    def _rows(tx: Transaction, all_types: Statement, one_type: Statement, values: Mapping[str, Any]) -> list[Any]:
-        given = dict(values)
-        if given["actor_type"] is not None:
-            return tx.rows(one_type, **given)
-        del given["actor_type"]
-        return tx.rows(all_types, **given)
+def _text(kind: RedriveKind, filters: Filters) -> str:
+    """The filters as they are stored; equal ones have equal texts, in whatever zone their time was given."""
+    since = filters.failed_after
+    stored = {
+        "actor_type": filters.actor_type,
+        "failed_after": None if since is None else since.astimezone(UTC).isoformat(timespec="microseconds"),
+    }
+    if kind == "message":
+        stored |= {"operation": filters.operation, "exception_class": filters.exception_class}
+    return encode(stored, path="filters")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import Select, bindparam, delete, select, update
 
 from flask_solid_objects.intents import ReminderIntent, SetReminder, folded
 from flask_solid_objects.payloads import decode
@@ -73,12 +73,7 @@ class Reminders:
             dialect, r.c.operation, lambda each: delete(r).where(mine, r.c.operation.in_(each))
         )
         self._cancel_names = Listed(dialect, r.c.name, lambda each: delete(r).where(mine, r.c.name.in_(each)))
-        columns = [
-            *(r.c.id, r.c.instance_id, r.c.actor_type, r.c.actor_id, r.c.operation, r.c.key, r.c.arguments),
-            *(r.c.next_run_at, r.c.interval_seconds, r.c.cron, r.c.timezone, r.c.generation, r.c.occurrence),
-            *(r.c.missed_policy, r.c.status, r.c.attempt_count, r.c.error),
-        ]
-        rows = select(*columns)
+        rows = self.select_rows()
         self._of_actor = dialect.compile(rows.where(mine))
         self._lock = dialect.compile(rows.where(r.c.id == bindparam("id")).with_for_update())
         self._find = dialect.compile(rows.where(r.c.id == bindparam("id")))
@@ -119,7 +114,7 @@ class Reminders:
 
     def of_actor(self, tx: Transaction, instance_id: int) -> dict[str, Reminder]:
         """The reminders of an actor by name."""
-        rows = [self._row(row) for row in tx.rows(self._of_actor, instance_id=instance_id)]
+        rows = [self.row_of(row) for row in tx.rows(self._of_actor, instance_id=instance_id)]
         return {_name(row.reminder): row.reminder for row in rows}
 
     def is_current(self, tx: Transaction, reminder_id: int, generation: int) -> bool:
@@ -130,12 +125,12 @@ class Reminders:
 
     def due(self, tx: Transaction, now: datetime, most: int) -> list[ReminderRow]:
         """Those that should have rung by now, the longest overdue first; nothing is locked."""
-        return [self._row(row) for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
+        return [self.row_of(row) for row in tx.rows(self._due, now=self._dialect.encode_time(now), most=most)]
 
     def lock(self, tx: Transaction, reminder_id: int) -> ReminderRow | None:
         """Read a reminder for a change; the actor's row is locked before (protocol 3.2)."""
         row = tx.one(self._lock, id=reminder_id)
-        return None if row is None else self._row(row)
+        return None if row is None else self.row_of(row)
 
     def advance(self, tx: Transaction, row: ReminderRow, next_run_at: datetime | None) -> None:
         """Note that it has rung; without a next time it is completed."""
@@ -162,7 +157,7 @@ class Reminders:
 
     def find(self, tx: Transaction, reminder_id: int) -> ReminderRow | None:
         row = tx.one(self._find, id=reminder_id)
-        return None if row is None else self._row(row)
+        return None if row is None else self.row_of(row)
 
     def page(
         self, tx: Transaction, *, actor_type: str | None, status: str | None, after: int, most: int
@@ -177,7 +172,7 @@ class Reminders:
             found = tx.rows(self._page_of_status, status=status, **values)
         else:
             found = tx.rows(statement, **values)
-        return [self._row(row) for row in found]
+        return [self.row_of(row) for row in found]
 
     def set_status(self, tx: Transaction, row: ReminderRow, status: str) -> None:
         """Pause, or let it ring again at the time that it was meant for; forgets failed attempts."""
@@ -206,7 +201,16 @@ class Reminders:
             "missed_policy": intent.missed,
         }
 
-    def _row(self, row: tuple[Any, ...]) -> ReminderRow:
+    def select_rows(self) -> Select[*tuple[Any, ...]]:
+        """The columns that :meth:`row_of` reads."""
+        r = self._table
+        return select(
+            *(r.c.id, r.c.instance_id, r.c.actor_type, r.c.actor_id, r.c.operation, r.c.key, r.c.arguments),
+            *(r.c.next_run_at, r.c.interval_seconds, r.c.cron, r.c.timezone, r.c.generation, r.c.occurrence),
+            *(r.c.missed_policy, r.c.status, r.c.attempt_count, r.c.error),
+        )
+
+    def row_of(self, row: tuple[Any, ...]) -> ReminderRow:
         decode_text, next_run_at = self._dialect.decode_text, self._dialect.decode_time(row[7])
         assert next_run_at is not None, "next_run_at is NOT NULL"
         meant = decode(row[16]).get("due_at") if row[16] is not None else None

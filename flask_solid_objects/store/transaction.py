@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -75,6 +76,15 @@ class Transaction:
         """Do what waited for the commit; called by whoever has committed."""
         for act in self._after or ():
             act()
+
+    @contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Let the server end each statement that takes longer."""
+        self.dialect.limit_statements(self._cursor, seconds)
+        try:
+            yield
+        finally:
+            self.dialect.unlimit_statements(self._cursor)
 
     def _run(self, statement: Statement, parameters: dict[str, Any]) -> None:
         self._cursor.execute(

@@ -21,6 +21,7 @@ from flask_solid_objects.runtime.runtime import Runtime
 from flask_solid_objects.values import ActorKey
 from flask_solid_objects.web.components import Components, Scope
 from flask_solid_objects.web.handles import HandleRefused, Handles
+from flask_solid_objects.web.health import Health
 from flask_solid_objects.web.own_turns import OwnTurns
 from flask_solid_objects.web.protocol import Malformed, items_of
 from flask_solid_objects.web.sockets import Sockets
@@ -60,6 +61,7 @@ class LiveViews:
         blueprint.add_url_rule("/c/<path:token>", "component", self._component)
         blueprint.add_url_rule("/batch", "batch", self._batch)
         blueprint.add_url_rule("/sync", "sync", self._sync)
+        Health(self._runtime).register(blueprint)
         blueprint.after_request(_uncached)
         app.register_blueprint(blueprint, url_prefix=self._prefix)
         app.after_request(self.own_turns.add_to)

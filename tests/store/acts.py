@@ -168,11 +168,13 @@ class Acts:
     def retry_now(self, key: ActorKey = KEY) -> bool:
         return self.under_lock("retry_now", key, self.store.administration.retry_now)
 
-    def skip(self, key: ActorKey = KEY) -> int | None:
-        return self.under_lock("skip", key, self.store.administration.skip_head)
+    def skip(self, key: ActorKey = KEY, *, expected: int | None = None) -> int | None:
+        skip = self.store.administration.skip_head
+        return self.under_lock("skip", key, lambda tx, instance: skip(tx, instance, expected))
 
-    def fail_head(self, key: ActorKey = KEY) -> int | None:
-        return self.under_lock("fail_head", key, self.store.administration.fail_head)
+    def fail_head(self, key: ActorKey = KEY, *, expected: int | None = None) -> int | None:
+        fail = self.store.administration.fail_head
+        return self.under_lock("fail_head", key, lambda tx, instance: fail(tx, instance, expected))
 
     def destroy(self, key: ActorKey = KEY) -> int | None:
         return self.db.transact("destroy", lambda tx: self.store.instances.destroy(tx, key))

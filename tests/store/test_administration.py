@@ -259,6 +259,25 @@ def test_running_head_is_taken_from_its_holder(acts: Acts, act: str) -> None:
     acts.run()
 
 
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("act", ["skip", "fail"])
+def test_only_the_message_that_is_meant(acts: Acts, act: str, running: bool) -> None:
+    """Whoever names a message ends that one or nothing: a holder keeps its claim, and the mailbox stays as it is."""
+    end = acts.skip if act == "skip" else acts.fail_head
+    first, second = acts.send(), acts.send()
+    claim = acts.take() if running else None
+    before = acts.everything()
+
+    assert end(expected=second.message_id) is end(expected=first.message_id + 1000) is None
+    assert before == acts.everything()
+    assert end(expected=first.message_id) == first.message_id
+    assert end(expected=first.message_id) is None
+    assert end(expected=second.message_id) == second.message_id
+    if claim is not None:
+        with pytest.raises(LostActivation):
+            acts.finish(claim)
+
+
 @pytest.mark.parametrize("act", ["skip", "fail"])
 def test_nothing_to_take_out(acts: Acts, act: str) -> None:
     """An empty mailbox has no head, and a delayed message that is not due is none either."""

@@ -41,6 +41,10 @@ def app(database_url: URL) -> Iterator[AppUnderTest]:
             return charge.emit(amount=amount)
 
         @operation
+        def refuse(self) -> None:
+            raise RuntimeError("the till is shut")
+
+        @operation
         def add(self) -> None:
             self.total += 1
 
@@ -69,6 +73,15 @@ def kill_effects(app: AppUnderTest, *actors: str) -> list[str]:
         pass
     worker._leave()
     return ids
+
+
+def kill_messages(app: AppUnderTest, *actors: str) -> None:
+    """One dead message per actor."""
+    for actor in actors:
+        till(app, actor).refuse.send()
+    worker = app.solid.runtime.worker()
+    while worker.run_once():
+        pass
 
 
 def execute(app: AppUnderTest, statement: str) -> None:
@@ -193,8 +206,39 @@ def test_wrong_redrives(app: AppUnderTest) -> None:
     """An unknown task is one line and exit code 1; a wrong or missing option is wrong usage."""
     for command in ("show", "cancel"):
         assert "There is no redrive x." in run(app, "redrive", command, "x", code=1)
-    for options in ((), ("--kind", "message"), ("--kind", "effect", "--limit", "0")):
+    for options in ((), ("--kind", "reminder"), ("--kind", "effect", "--limit", "0")):
         run(app, "redrive", "start", *options, code=2)
+    run(app, "redrive", "start", "--kind", "effect", "--dry-run", "--wait", code=2)
+    for option in ("--operation", "--error"):
+        assert "--kind message" in run(app, "redrive", "start", "--kind", "effect", option, "x", code=2)
+
+
+def test_redrive_of_messages(app: AppUnderTest) -> None:
+    """Dead messages are redriven by operation and error class, and the task says so."""
+    kill_messages(app, "a", "b")
+    start = ("redrive", "start", "--kind", "message", "--operation", "refuse", "--error", "RuntimeError")
+    task = run_json(app, *start)
+
+    assert (task["kind"], task["operation"], task["exception_class"]) == ("message", "refuse", "RuntimeError")
+    assert (task["remaining"], run_json(app, *start)) == (2, task)
+    listed = run(app, "redrive", "list")
+    assert ("refuse" in listed, "RuntimeError" in listed) == (True, True)
+    with _Running(app):
+        assert "is completed: 2 revived, 0 remaining." in run(app, *start, "--wait")
+    assert [bool(letter["retried_message_id"]) for letter in run_json(app, "dead-letters", "list")] == [True, True]
+
+
+def test_dry_run(app: AppUnderTest) -> None:
+    """--dry-run counts what would be revived, says which filters it used, and starts and records nothing."""
+    kill_messages(app, "a", "b")
+    dry = ("redrive", "start", "--dry-run", "--kind")
+
+    assert "2 would be revived now; nothing was started." in run(app, *dry, "message")
+    assert "1 would be revived now" in run(app, *dry, "message", "--limit", "1")
+    found = run_json(app, *dry, "message", "--operation", "pay", "--type", "Till")
+    assert (found["count"], found["is_capped"], found["operation"], found["actor_type"]) == (0, False, "pay", "Till")
+    assert run_json(app, *dry, "effect")["count"] == 0
+    assert (run_json(app, "redrive", "list"), acts(app)) == ([], [])
 
 
 class _Running:
@@ -303,6 +347,8 @@ def test_completed_reminder(app: AppUnderTest) -> None:
         (("effects", "list"), ("inspect", "effects", None)),
         (("effects", "retry", "x"), ("retry", "effect_dead_letters", "x")),
         (("redrive", "start", "--kind", "effect"), ("redrive", "effect_dead_letters", None)),
+        (("redrive", "start", "--kind", "message"), ("redrive", "dead_letters", None)),
+        (("redrive", "start", "--kind", "message", "--dry-run"), ("preview", "dead_letters", None)),
         (("redrive", "list"), ("inspect", "redrives", None)),
         (("redrive", "cancel", "x"), ("cancel", "redrives", "x")),
         (("reminders", "list"), ("inspect", "reminders", None)),

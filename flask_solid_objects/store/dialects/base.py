@@ -137,6 +137,12 @@ class Dialect:
         """
         return True
 
+    def limit_statements(self, cursor: Any, seconds: float) -> None:
+        """Let each statement of this transaction end after so many seconds with a CONFLICT."""
+
+    def unlimit_statements(self, cursor: Any) -> None:
+        """Take the limit back, where it outlives the transaction."""
+
     def prepare_connection(self, connection: Any) -> None:
         """Set up a new driver connection of the runtime's own engine."""
 

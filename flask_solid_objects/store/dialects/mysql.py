@@ -52,6 +52,17 @@ class MySQLDialect(Dialect):
         # Repeatable read would decide from a snapshot older than the lock, and take gap locks.
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
+    def limit_statements(self, cursor: Any, seconds: float) -> None:
+        # Each server reads its own of the two comments; what stands before them changes nothing.
+        cursor.execute(
+            "SET SESSION wait_timeout = @@SESSION.wait_timeout"
+            f" /*M!100101 , SESSION max_statement_time = {seconds:.3f} */"
+            f" /*!50708 , SESSION max_execution_time = {int(seconds * 1000)} */"
+        )
+
+    def unlimit_statements(self, cursor: Any) -> None:
+        self.limit_statements(cursor, 0)
+
     def prepare_connection(self, connection: Any) -> None:
         # The same for all connections of ours. Longer waits repeat the unit until the caller's deadline.
         with connection.cursor() as cursor:
@@ -67,7 +78,7 @@ class MySQLDialect(Dialect):
 
     def classify(self, error: BaseException) -> Fault:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else None
-        if code in (1205, 1213, 3572, 3024, 1020):
+        if code in (1205, 1213, 3572, 3024, 1969, 1020):
             return Fault.CONFLICT
         if code in (2006, 2013, 2014, 2055, 1053, 1927, 0):
             return Fault.DISCONNECTED

@@ -32,6 +32,9 @@ class PostgreSQLDialect(Dialect):
     def may_be_in_transaction(self, connection: Any) -> bool:
         return int(connection.info.transaction_status) != 0
 
+    def limit_statements(self, cursor: Any, seconds: float) -> None:
+        cursor.execute("SELECT set_config('statement_timeout', %s, true)", (f"{max(1, int(seconds * 1000))}ms",))
+
     def prepare_connection(self, connection: Any) -> None:
         # JSON stays text, as on the other databases; the typed decoding is ours. A client-side setting.
         from psycopg.types.string import TextLoader  # noqa: PLC0415 - an optional driver

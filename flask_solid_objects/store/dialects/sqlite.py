@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,9 @@ from sqlalchemy import literal_column
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from flask_solid_objects.store.dialects.base import Dialect, Fault
+
+# Of the database's machine, between two looks at the clock: about a millisecond.
+_STEPS_BETWEEN_LOOKS = 20_000
 
 
 class SQLiteDialect(Dialect):
@@ -51,6 +55,13 @@ class SQLiteDialect(Dialect):
     def may_be_in_transaction(self, connection: Any) -> bool:
         return bool(connection.in_transaction)
 
+    def limit_statements(self, cursor: Any, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        cursor.connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS_BETWEEN_LOOKS)
+
+    def unlimit_statements(self, cursor: Any) -> None:
+        cursor.connection.set_progress_handler(None, 0)
+
     def prepare_connection(self, connection: Any) -> None:
         connection.isolation_level = None
         # The wait is ours (Database), with jitter and the caller's deadline; SQLite's own is unfair.
@@ -65,7 +76,7 @@ class SQLiteDialect(Dialect):
         if not isinstance(error, sqlite3.Error):
             return Fault.OTHER
         code = getattr(error, "sqlite_errorcode", None)
-        if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT):
             return Fault.CONFLICT
         if isinstance(error, sqlite3.IntegrityError):
             return Fault.DUPLICATE

@@ -133,8 +133,8 @@ def test_finished_task_makes_room(redrives: RedriveOperators, runner: Redriving)
 
 def test_wrong_arguments(redrives: RedriveOperators, engine: Engine) -> None:
     """A wrong kind, time, limit or status is an error that says what is right, and starts nothing."""
-    with pytest.raises(ValueError, match="effect, broadcast"):
-        redrives.start("message")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="effect, broadcast, message"):
+        redrives.start("reminder")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="time zone"):
         redrives.start("effect", failed_after=datetime(2020, 1, 1))
     for limit in (0, -1, 2**31, True):
