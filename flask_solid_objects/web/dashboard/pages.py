@@ -132,7 +132,8 @@ class Pages:
         if limit is not None and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:19]) < 2**31):
             self._dashboard.notify("Nothing was counted: at most is a number from 1 on, or left empty.", "problem")
             return redirect_to("dead_letters", kind=kind, **given)
-        preview = self._dashboard.runtime().browser_operators.redrives.preview(
+        redrives: Any = self._dashboard.runtime().browser_operators.redrives
+        preview = redrives.preview(
             kind, **filters, limit=None if limit is None else int(limit), context=self._dashboard.identity()
         )
         number = preview.count + (1 if preview.is_capped else 0)
