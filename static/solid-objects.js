@@ -79,14 +79,17 @@
 
   // Per actor {h, i, r, floor, changed: name → revision, vals: name → {v, i, r}, later, sent, heard}. Below `floor`
   // we do not know what changed, so everything counts as changed. `later` spreads refetches. `sent`, `heard`: asked
-  // and answered on this connection.
+  // and answered on this connection. The end of an incarnation is at revision Infinity: newer than all before it.
   const streams = new Map();
   const gone = new Set(); // handles that the server will not serve any more
+
+  const NEVER = '0'; // the incarnation of an actor that does not exist; its revision is 0
+  const isOver = (d) => streams.get(d.s)?.r === Infinity;
 
   /** The observables of one dependency that have changed since it was rendered; null: it is up to date. */
   function changes(d) {
     const s = streams.get(d.s);
-    if (!s || gone.has(d.h) || cmp(s.i, s.r, d.i, d.r) <= 0) return null;
+    if (!s || gone.has(d.h) || isOver(d) || cmp(s.i, s.r, d.i, d.r) <= 0) return null;
     if (s.i !== d.i || d.r < s.floor) return d.n;
     const names = d.n.includes('*') ? [...s.changed.keys()] : d.n;
     const newer = names.filter((name) => s.changed.get(name) > d.r);
@@ -127,8 +130,15 @@
       if (m.t === 'inv') advance(m, false);
       if (m.t === 'sub') m.s.forEach((state) => advance(state, true));
       if (m.t === 'gone' && streams.has(m.s)) {
-        gone.add(streams.get(m.s).h);
-        streams.delete(m.s);
+        const s = streams.get(m.s);
+        if (m.why === 'deleted') {
+          // It may be used anew: the page goes on watching it, as one that does not exist yet.
+          Object.assign(s, { r: Infinity, sent: false, heard: true });
+          s.vals.clear();
+        } else {
+          gone.add(s.h);
+          streams.delete(m.s);
+        }
         emit(document, 'solid:gone', { stream: m.s, why: m.why });
       }
       if (m.t === 'ev' && NAME.test(m.n)) {
@@ -165,7 +175,8 @@
       if (el.hasAttribute('data-solid-text')) paint(el, deps);
       else due ||= stale(el);
       const t = tries.get(el.id);
-      const mark = deps.some((d) => gone.has(d.h)) || (isRoot(el) && t && (t.final || t.n > 1) && stale(el)) || false;
+      const lost = deps.some((d) => gone.has(d.h) || (isOver(d) && d.i !== NEVER));
+      const mark = lost || (isRoot(el) && t && (t.final || t.n > 1) && stale(el)) || false;
       if (el.classList.contains(MARK) !== mark) el.classList.toggle(MARK, mark);
     }
     for (const handle of gone) if (!barred.has(handle)) gone.delete(handle);
@@ -351,7 +362,9 @@
 
   const older = (fresh, shown) => {
     const pairs = read(shown);
-    return read(fresh).some((d) => pairs.some((p) => p.s === d.s && cmp(d.i, d.r, p.i, p.r) < 0));
+    // What shows that an actor was destroyed is not behind, although its pair is the lowest.
+    const deps = read(fresh).filter((d) => !isOver(d) || d.i !== NEVER);
+    return deps.some((d) => pairs.some((p) => p.s === d.s && cmp(d.i, d.r, p.i, p.r) < 0));
   };
 
   /** May this answer not be swapped in? `own` is the id of a component whose refetch it is. */
@@ -521,7 +534,7 @@
 
   function subscription(s) {
     s.sent = true;
-    return { k: s.h, i: s.i, r: s.r };
+    return s.r === Infinity ? { k: s.h, i: NEVER, r: 0 } : { k: s.h, i: s.i, r: s.r };
   }
 
   const sign = () => (heard = [now(), Date.now()]);

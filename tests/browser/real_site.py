@@ -160,6 +160,12 @@ def take(name: str, who: str) -> str:
     return ""
 
 
+@site.post("/control/destroy/<name>")
+def destroy(name: str) -> str:
+    Room.ref(name).destroy()
+    return ""
+
+
 @site.post("/control/name/<board>/<title>")
 def name_board(board: str, title: str) -> str:
     Board.ref(board).name(title=title)

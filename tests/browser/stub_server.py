@@ -35,9 +35,11 @@ class StubActor:
     published: int = 1
     values: dict[str, Any] = field(default_factory=lambda: {"count": 0, "title": "none"})
     changed: dict[str, int] = field(default_factory=dict)
+    is_destroyed: bool = False
 
     def pair(self, names: list[str], user: str) -> list[Any]:
-        return [f"{self.id}~mac-{user}", str(self.incarnation), self.revision, names]
+        incarnation, revision = ("0", 0) if self.is_destroyed else (str(self.incarnation), self.revision)
+        return [f"{self.id}~mac-{user}", incarnation, revision, names]
 
 
 @dataclass(frozen=True)
@@ -156,10 +158,19 @@ class Stub:
                 self._tell(name, message)
             return message
 
+    def destroy(self, name: str = "room:1") -> None:
+        """The actor is no more, and shows what one that was never used does."""
+        actor = self.actor(name)
+        with self._changed:
+            actor.is_destroyed = True
+            actor.values = {"count": 0, "title": "none"}
+            self._tell(name, {"t": "gone", "s": name, "why": "deleted"})
+
     def reborn(self, name: str = "room:1", **values: Any) -> None:
         """The actor was destroyed and made again: a newer incarnation at a low revision."""
         actor = self.actor(name)
         with self._changed:
+            actor.is_destroyed = False
             actor.incarnation += 1
             actor.revision = actor.published = 1
             actor.changed = {}
@@ -398,7 +409,9 @@ class Stub:
             else:
                 self.subscribed.append(message["s"])
                 connection.streams |= {item["k"].rpartition("~")[0] for item in message["s"]}
-                connection.send(self._states(message["s"]))
+                frames = self._states(message["s"])
+                connection.streams -= {frame["s"] for frame in frames if frame["t"] == "gone"}
+                connection.send(frames)
             self._changed.notify_all()
 
     def _states(self, wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -409,6 +422,10 @@ class Stub:
                 actor = self.actor(name)
                 if name in self.denied:
                     frames.append({"t": "gone", "s": name, "why": self.denied[name]})
+                    continue
+                if actor.is_destroyed:
+                    never = {"t": "sub", "s": [{"s": name, "i": "0", "r": 0, "n": [], "v": {}}]}
+                    frames.append(never if item["i"] == "0" else {"t": "gone", "s": name, "why": "deleted"})
                     continue
                 same = str(actor.incarnation) == item["i"]
                 names = [key for key, at in actor.changed.items() if at > item["r"]] if same else None

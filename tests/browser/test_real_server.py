@@ -301,6 +301,24 @@ def test_rights_that_are_taken_away(real: Real) -> None:
     assert net.refetches() == []
 
 
+@pytest.mark.parametrize("refused", ["", "503"], ids=["socket", "polling"])
+def test_a_room_that_is_destroyed_and_used_anew(real: Real, refused: str) -> None:
+    """The page says that what it shows has gone, and follows the room again from its next use on."""
+    real.visitors.allow(*NETWORK)
+    if refused:
+        real.visitors.context().add_cookies([{"name": "refused", "value": refused, "url": real.server.url}])
+    page, _ = real.visit()
+    real.server.control(f"destroy/{real.rooms[0]}")
+    gone = wait_for_event(page, "gone")
+    page.wait_for_selector("[data-solid-c].solid-stale")
+    real.say("anew", room=0)
+    wait_for_text(page, real.last(), "anew")
+    wait_for_text(page, f"#at-{real.rooms[0]} > p", "1")
+    page.wait_for_function(FRESH)
+
+    assert [event["why"] for event in gone] == ["deleted"]
+
+
 @pytest.mark.parametrize("status", ["403", "503"])
 def test_refused_sockets(real: Real, status: str) -> None:
     """Where every socket is refused the page polls and stays true."""

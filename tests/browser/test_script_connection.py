@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.browser.conftest import Pages, heard, hide, text, wait_for_event, wait_for_text
 from tests.browser.stub_server import Stub
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 COUNT = ".count"
 COUNTER = "counter.room:1"
@@ -156,7 +161,7 @@ def test_a_page_that_is_cut_off_says_so(stub: Stub, pages: Pages) -> None:
     assert text(page, COUNT) == "1"
 
 
-@pytest.mark.parametrize("why", ["denied", "deleted", "expired"])
+@pytest.mark.parametrize("why", ["denied", "expired"])
 def test_what_is_gone_is_marked_and_left_alone(stub: Stub, pages: Pages, why: str) -> None:
     """The element is marked, the page is told, and the stream is never asked for again."""
     page = pages.live(two_counters(stub))
@@ -171,6 +176,61 @@ def test_what_is_gone_is_marked_and_left_alone(stub: Stub, pages: Pages, why: st
     assert page.evaluate("[...document.querySelectorAll('.solid-stale')].map(el => el.id)") == ["counter-room-1"]
     assert stub.subscribed[-1] == [{"k": "room:2~mac-ann", "i": "9", "r": 1}]
     assert stub.refetches(COUNTER) == []
+
+
+MARKED = "() => document.querySelector('#counter-room-1').classList.contains('solid-stale')"
+
+
+def follows_again(stub: Stub, page: Page) -> None:
+    """The destroyed room is marked and not asked for; used anew it is shown and followed, and the mark goes."""
+    wait_for_event(page, "gone")
+    page.wait_for_function(MARKED)
+    assert stub.refetches(COUNTER) == []
+    stub.wait_for(lambda: {"k": "room:1~mac-ann", "i": "0", "r": 0} in [each for s in stub.subscribed for each in s])
+    stub.reborn(count=7)
+    wait_for_text(page, COUNT, "7")
+    stub.turn(count=8)
+    wait_for_text(page, COUNT, "8")
+    wait_for_text(page, ".scalar", "8")
+
+    assert page.evaluate("document.querySelectorAll('.solid-stale').length") == 0
+    assert [event["why"] for event in heard(page, "gone")] == ["deleted"]
+
+
+def test_what_was_destroyed_is_followed_when_it_is_used_anew(stub: Stub, pages: Pages) -> None:
+    """The server goes on telling of an actor whose end it told; what came late from before the end says nothing."""
+    page = pages.live(two_counters(stub) + stub.scalar("ann"))
+    stub.destroy()
+    stub.tell("room:1", {"t": "inv", "s": "room:1", "i": "9", "r": 50, "p": 49, "n": None})
+    follows_again(stub, page)
+
+
+def test_an_end_that_came_while_the_page_was_cut_off(stub: Stub, pages: Pages) -> None:
+    """The refused subscription is asked for again as one of an actor that does not exist, also after a reconnect."""
+    page = pages.live(two_counters(stub) + stub.scalar("ann"))
+    stub.cut()
+    stub.destroy()
+    wait_for_event(page, "gone")
+    stub.wait_for_watchers()
+    stub.cut()
+    stub.wait_for(lambda: not stub.connections)
+    stub.wait_for_watchers()
+    follows_again(stub, page)
+
+
+def test_polling_follows_what_is_used_anew(stub: Stub, pages: Pages) -> None:
+    """Polls go on asking for a destroyed actor, as one that does not exist."""
+    stub.settings.update(socket="off", poll="100")
+    stub.pages["page"] = lambda _user: two_counters(stub)
+    page = pages.open()
+    stub.wait_for(lambda: stub.count("sync") >= 1)
+    stub.destroy()
+    wait_for_event(page, "gone")
+    page.wait_for_function(MARKED)
+    stub.reborn(count=7)
+    wait_for_text(page, COUNT, "7")
+
+    assert page.evaluate("document.querySelectorAll('.solid-stale').length") == 0
 
 
 def test_what_is_denied_from_the_start(stub: Stub, pages: Pages) -> None:

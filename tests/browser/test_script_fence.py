@@ -119,6 +119,26 @@ def test_a_message_of_the_dead_incarnation_is_ignored(stub: Stub, pages: Pages) 
     assert len(stub.refetches(COUNTER)) == before
 
 
+def test_a_destroyed_actor_does_not_hold_up_the_others(stub: Stub, pages: Pages) -> None:
+    """Its pair is lower than the one that is shown; the answer is taken all the same, and is not stale."""
+    stub.components["both"] = lambda stub, actor, user: (
+        f"<u>{stub.actor(actor).values['count']} {stub.actor('board:1').values['title']}</u>"
+    )
+    stub.turn(count=5)
+    page = pages.live(stub.component("both.room:1", "ann"))
+    stub.destroy()
+    wait_for_event(page, "gone")
+    for title in ("new", "newer"):
+        stub.turn("board:1", title=title)
+        wait_for_text(page, "u", f"0 {title}")
+    marked = page.evaluate("document.querySelectorAll('.solid-stale').length")
+    asked = len(stub.refetches())
+    stub.reborn(count=7)
+    wait_for_text(page, "u", "7 newer")
+
+    assert (marked, asked, heard(page, "rejected")) == (0, 2, [])
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
 def test_a_refusal_is_not_repeated(stub: Stub, pages: Pages, status: int) -> None:
     """The old HTML stays, marked; the component is asked for once per newer revision."""
