@@ -31,7 +31,7 @@ from flask_solid_objects.store.schema import upgrade
 
 _REDIS = "redis://127.0.0.1:6379"
 _GUNICORN = {
-    "gthread": ["-k", "gthread", "--threads", "1100"],
+    "gthread": ["-k", "gthread", "--threads", "1100", "--worker-connections", "1200"],
     "gevent": ["-k", "gevent", "--worker-connections", "1200"],
 }
 # Where the change is committed, and how the processes learn of it.
@@ -203,7 +203,7 @@ def _new(directory: Path) -> Path:
 
 
 def _post(port: int, number: int) -> float:
-    with urlopen(Request(f"http://127.0.0.1:{port}/set/{number}", method="POST")) as answer:
+    with urlopen(Request(f"http://127.0.0.1:{port}/set/{number}", method="POST"), timeout=30) as answer:
         return float(answer.read())
 
 
@@ -226,7 +226,7 @@ def _own_memory(pid: int) -> int:
 
 def _p(values: list[float], percent: int) -> float:
     ordered = sorted(values)
-    return round(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], 1)
+    return round(ordered[max(0, -(-len(ordered) * percent // 100) - 1)], 1)
 
 
 if __name__ == "__main__":

@@ -122,13 +122,25 @@ class Listening:
 
     def __init__(self, sockets: Sequence[Socket]) -> None:
         self._times: list[float] = []
-        self._thread = threading.Thread(target=lambda: self._times.extend(_arrivals(tuple(sockets))))
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._listen, args=(tuple(sockets),))
         self._thread.start()
 
     def times(self) -> list[float]:
-        """When they came, by the clock of this machine, in order."""
+        """When they came, by the clock of this machine, in order.
+
+        :raises TimeoutError, ConnectionError: not all of them heard of it.
+        """
         self._thread.join()
+        if self._error is not None:
+            raise self._error
         return self._times
+
+    def _listen(self, sockets: Sequence[Socket]) -> None:
+        try:
+            self._times = _arrivals(sockets)
+        except (TimeoutError, ConnectionError) as error:
+            self._error = error
 
 
 def _arrivals(sockets: Sequence[Socket], seconds: float = 20.0) -> list[float]:
@@ -142,4 +154,6 @@ def _arrivals(sockets: Sequence[Socket], seconds: float = 20.0) -> list[float]:
                 if any('"inv"' in text for text in key.data.texts()):
                     times.append(time.time())
                     selector.unregister(key.data)
+    if len(times) < len(sockets):
+        raise TimeoutError(f"{len(sockets) - len(times)} of {len(sockets)} sockets heard nothing in {seconds:.0f} s")
     return times
