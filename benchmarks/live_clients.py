@@ -66,7 +66,7 @@ class Socket:
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
         if b" 101 " not in head.split(b"\r\n")[0]:
             raise ConnectionError(head.split(b"\r\n")[0].decode())
-        self._send(json.dumps({"t": "sub", "s": [item]}))
+        self._send(json.dumps({"t": "sub", "s": [item]}).encode())
         while not any('"sub"' in text for text in self._texts()):
             self._buffer += self._received()
 
@@ -87,11 +87,11 @@ class Socket:
             raise ConnectionError("the server closed a socket")
         return data
 
-    def _send(self, text: str) -> None:
-        payload, mask = text.encode(), secrets.token_bytes(4)
+    def _send(self, payload: bytes, opcode: int = 1) -> None:
+        mask = secrets.token_bytes(4)
         length = bytes([0x80 | len(payload)]) if len(payload) < 126 else b"\xfe" + struct.pack("!H", len(payload))
         masked = bytes(byte ^ mask[n % 4] for n, byte in enumerate(payload))
-        self._socket.sendall(b"\x81" + length + mask + masked)
+        self._socket.sendall(bytes([0x80 | opcode]) + length + mask + masked)
 
     def _texts(self) -> list[str]:
         found = []
@@ -103,6 +103,9 @@ class Socket:
                 break
             if opcode == 1:
                 found.append(self._buffer[start : start + length].decode())
+            if opcode == 9:
+                # A ping that is not answered ends the socket.
+                self._send(self._buffer[start : start + length], opcode=10)
             self._buffer = self._buffer[start + length :]
         return found
 
